@@ -263,7 +263,7 @@ def summary(model: Any) -> str:
     """Returns a table of the parameters of a model: path, type, number of elements."""
 
 class AdaptiveSoftmax(Layer):
-    """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds the classes [cutoffs[i], cutoffs[i + 1]); the last cluster holds the classes up to `classes`. A cluster computes its scores after a projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters]. throws (construction): kInvalidArgument for sizes below 1, and for cutoffs that do not rise between 0 and `classes`. throws (call): kInvalidArgument for an input of another size.
+    """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds the classes [cutoffs[i], cutoffs[i + 1]); the last cluster holds the classes up to `classes`. A cluster computes its scores after a projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters]. Raises (construction): InvalidArgumentError for sizes below 1, and for cutoffs that do not rise between 0 and `classes`. Raises (call): InvalidArgumentError for an input of another size.
 
     Args:
       features (int)
@@ -275,7 +275,7 @@ class AdaptiveSoftmax(Layer):
     def __init__(self, features: int, classes: int, cutoffs: Any, *, divisor: float = ..., weight_init: Any = ...) -> None: ...
 
 class AlphaDropout(Layer):
-    """Sets elements to the lowest value of selu with probability p, then scales and shifts all elements so that mean 0 and variance 1 are preserved: G. Klambauer et al., "Self-normalizing neural networks" (2017). throws: as GaussianDropout.
+    """Sets elements to the lowest value of selu with probability p, then scales and shifts all elements so that mean 0 and variance 1 are preserved: G. Klambauer et al., "Self-normalizing neural networks" (2017). Raises: as GaussianDropout.
 
     Args:
       p (float)"""
@@ -313,7 +313,7 @@ class AvgPool3D(Layer):
     def __init__(self, window: Any, *, strides: Any = ..., padding: str = ...) -> None: ...
 
 class BatchNorm(Layer):
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running statistics. The training phase uses the statistics of the batch, with the biased variance, and makes the state update running += (batch - running) * (1 - momentum): the gradient of the model holds it, and optimizer.update and move() apply it. A layer that is called twice makes two updates. throws (call): kInvalidArgument for an input whose axis has another size.
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running statistics. The training phase uses the statistics of the batch, with the biased variance, and makes the state update running += (batch - running) * (1 - momentum): the gradient of the model holds it, and optimizer.update and move() apply it. A layer that is called twice makes two updates. Raises (call): InvalidArgumentError for an input whose axis has another size.
 
     Args:
       features (int)
@@ -334,7 +334,7 @@ class Bidirectional(Layer):
     def __init__(self, forward_cell: Any, backward_cell: Any, merge: str = ...) -> None: ...
 
 class Bilinear(Layer):
-    """x weight y + bias for each output. shapes: x [n, left], y [n, right], weight [left, right, out], bias [out], result [n, out]. throws (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for inputs of other sizes.
+    """x weight y + bias for each output. shapes: x [n, left], y [n, right], weight [left, right, out], bias [out], result [n, out]. Raises (construction): InvalidArgumentError for sizes below 1. Raises (call): InvalidArgumentError for inputs of other sizes.
 
     Args:
       left (int)
@@ -490,7 +490,7 @@ class Cropping3D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class Dense(Layer):
-    """activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. If the weight has rank 3, each example is multiplied by its own matrix. throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for an input of another size.
+    """activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. If the weight has rank 3, each example is multiplied by its own matrix. Raises (construction): InvalidArgumentError for a size below 1. Raises (call): InvalidArgumentError for an input of another size.
 
     Args:
       in_ (int)
@@ -522,7 +522,7 @@ class DepthwiseConv2D(Layer):
     def __init__(self, window: Any, in_: int, multiplier: int = ..., *, strides: Any = ..., padding: str = ..., explicit_padding: Any = ..., dilations: Any = ..., groups: int = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Dilation2D(Layer):
-    """The maximum over each window of x + filter, as et.image.dilation2d. With a filter of zeros it is max pooling with these strides. shapes: filter [height, width, channels]. throws (construction): kInvalidArgument for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding. throws (call): kInvalidArgument for an input of another rank or with other channels, and for an input that is too small for a result.
+    """The maximum over each window of x + filter, as et.image.dilation2d. With a filter of zeros it is max pooling with these strides. shapes: filter [height, width, channels]. Raises (construction): InvalidArgumentError for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding. Raises (call): InvalidArgumentError for an input of another rank or with other channels, and for an input that is too small for a result.
 
     Args:
       filter (tensor)
@@ -533,7 +533,7 @@ class Dilation2D(Layer):
     def __init__(self, filter: Any, *, strides: Any = ..., rates: Any = ..., padding: str = ...) -> None: ...
 
 class Dropout(Layer):
-    """In the training phase, sets each element to 0 with probability p and divides the others by 1 - p; otherwise the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap makes each example draw its own mask. throws: kFailedPrecondition in the training phase inside a vmap with the option randomness = "error", the default. throws (construction): kInvalidArgument for p outside [0, 1).
+    """In the training phase, sets each element to 0 with probability p and divides the others by 1 - p; otherwise the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap makes each example draw its own mask. Raises: FailedPreconditionError in the training phase inside a vmap with the option randomness = "error", the default. Raises (construction): InvalidArgumentError for p outside [0, 1).
 
     Args:
       p (float)"""
@@ -541,7 +541,7 @@ class Dropout(Layer):
     def __init__(self, p: float) -> None: ...
 
 class Embedding(Layer):
-    """Looks up rows of a table. shapes: ids [..] of any integer dtype, table [vocabulary, size], result [.., size]. Negative ids count from the end. throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for ids that are not integers, kOutOfRange for an id without a row.
+    """Looks up rows of a table. shapes: ids [..] of any integer dtype, table [vocabulary, size], result [.., size]. Negative ids count from the end. Raises (construction): InvalidArgumentError for a size below 1. Raises (call): InvalidArgumentError for ids that are not integers, OutOfRangeError for an id without a row.
 
     Args:
       vocabulary (int)
@@ -551,7 +551,7 @@ class Embedding(Layer):
     def __init__(self, vocabulary: int, size: int, *, init: Any = ...) -> None: ...
 
 class EmbeddingBag(Layer):
-    """Returns the sum, the mean or the elementwise maximum of the rows of each bag. `mode` is "sum", "mean" or "max". shapes: ids [.., bag], result [.., size]. throws (construction): as Embedding; kInvalidArgument for an unknown mode. throws (call): as Embedding; kInvalidArgument for ids of rank 0.
+    """Returns the sum, the mean or the elementwise maximum of the rows of each bag. `mode` is "sum", "mean" or "max". shapes: ids [.., bag], result [.., size]. Raises (construction): as Embedding; InvalidArgumentError for an unknown mode. Raises (call): as Embedding; InvalidArgumentError for ids of rank 0.
 
     Args:
       vocabulary (int)
@@ -578,7 +578,7 @@ class Flatten(Layer):
     def __init__(self) -> None: ...
 
 class FractionalMaxPool2D(Layer):
-    """Divides height and width into size / ratio regions, and returns the maximum of each region, as the op fractional_max_pool2d. `ratio` has a number for each axis; it must be 1 for examples and channels. throws (construction): kInvalidArgument if the ratio of examples or channels is not 1, and for a ratio below 1.
+    """Divides height and width into size / ratio regions, and returns the maximum of each region, as the op fractional_max_pool2d. `ratio` has a number for each axis; it must be 1 for examples and channels. Raises (construction): InvalidArgumentError if the ratio of examples or channels is not 1, and for a ratio below 1.
 
     Args:
       ratio (list of float)
@@ -601,7 +601,7 @@ class GRUCell(Layer):
     def __init__(self, input: int, hidden: int, *, weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class GaussianDropout(Layer):
-    """Multiplies by normal noise of mean 1 and variance p / (1 - p), the variance of Dropout(p). throws (construction): kInvalidArgument for p outside [0, 1).
+    """Multiplies by normal noise of mean 1 and variance p / (1 - p), the variance of Dropout(p). Raises (construction): InvalidArgumentError for p outside [0, 1).
 
     Args:
       p (float)"""
@@ -609,7 +609,7 @@ class GaussianDropout(Layer):
     def __init__(self, p: float) -> None: ...
 
 class GaussianNoise(Layer):
-    """Adds normal noise of mean 0. throws (construction): kInvalidArgument for a negative deviation.
+    """Adds normal noise of mean 0. Raises (construction): InvalidArgumentError for a negative deviation.
 
     Args:
       stddev (float)"""
@@ -647,7 +647,7 @@ class GlobalMaxPool3D(Layer):
     def __init__(self) -> None: ...
 
 class GroupNorm(Layer):
-    """As LayerNorm, with statistics over all axes except the first, separately for each of `groups` groups of adjacent features. throws (construction): kInvalidArgument for groups that do not divide the features, and for axis 0. throws (call): kInvalidArgument for an input whose axis has another size.
+    """As LayerNorm, with statistics over all axes except the first, separately for each of `groups` groups of adjacent features. Raises (construction): InvalidArgumentError for groups that do not divide the features, and for axis 0. Raises (call): InvalidArgumentError for an input whose axis has another size.
 
     Args:
       features (int)
@@ -701,7 +701,7 @@ class Lambda(Layer):
     def __init__(self, function: Any) -> None: ...
 
 class LayerNorm(Layer):
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset, with the statistics of each example over `axes`. shapes: scale and offset have the sizes of x on the axes, in ascending order. throws (construction): kInvalidArgument for sizes below 1 and another number of axes. throws (call): kInvalidArgument for an input of other sizes on the axes.
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, with the statistics of each example over `axes`. shapes: scale and offset have the sizes of x on the axes, in ascending order. Raises (construction): InvalidArgumentError for sizes below 1 and another number of axes. Raises (call): InvalidArgumentError for an input of other sizes on the axes.
 
     Args:
       shape (int or list of int)
@@ -712,7 +712,7 @@ class LayerNorm(Layer):
     def __init__(self, shape: Any, *, axes: Any = ..., epsilon: float = ..., offset: builtins.bool = ...) -> None: ...
 
 class LoRA(Layer):
-    """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). The result is base(x) + alpha / rank (x down) up; `up` is initially 0. shapes: down [in, rank], up [rank, out]. throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
+    """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). The result is base(x) + alpha / rank (x down) up; `up` is initially 0. shapes: down [in, rank], up [rank, out]. Raises (construction): InvalidArgumentError for a rank below 1. Raises (call): as Dense.
 
     Args:
       base_layer (nn.Dense)
@@ -722,7 +722,7 @@ class LoRA(Layer):
     def __init__(self, base_layer: Any, rank: int, alpha: float = ...) -> None: ...
 
 class LocallyConnected1D(Layer):
-    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
+    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. Raises (call): also InvalidArgumentError for an input of another size.
 
     Args:
       image (int or list of int)
@@ -738,7 +738,7 @@ class LocallyConnected1D(Layer):
     def __init__(self, image: Any, window: Any, in_: int, out: int, *, strides: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class LocallyConnected2D(Layer):
-    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. throws (call): also kInvalidArgument for an input of another size.
+    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. Raises (call): also InvalidArgumentError for an input of another size.
 
     Args:
       image (int or list of int)
@@ -754,7 +754,7 @@ class LocallyConnected2D(Layer):
     def __init__(self, image: Any, window: Any, in_: int, out: int, *, strides: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class MLP(Layer):
-    """A chain of Dense layers: MLP({784, 256, 10}). throws (construction): kInvalidArgument for fewer than two sizes, and for a size below 1.
+    """A chain of Dense layers: MLP({784, 256, 10}). Raises (construction): InvalidArgumentError for fewer than two sizes, and for a size below 1.
 
     Args:
       sizes (int or list of int)
@@ -765,7 +765,7 @@ class MLP(Layer):
     def __init__(self, sizes: Any, *, activation: Any = ..., last: Any = ..., dropout: float = ...) -> None: ...
 
 class Masking(Layer):
-    """A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0. `lengths` returns the number of steps of each example before the padding at its end, for Recurrent::run. throws (call): kInvalidArgument unless x has 3 axes.
+    """A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0. `lengths` returns the number of steps of each example before the padding at its end, for Recurrent. Raises (call): InvalidArgumentError unless x has 3 axes.
 
     Args:
       value (float, default 0.0)"""
@@ -814,7 +814,7 @@ def Monitored(*, name: str = ..., rises: Any = ..., min_delta: float = ...) -> A
       min_delta (float, default 0.0), at least 0: a gain of at most this is no improvement"""
 
 class MultiHeadAttention(Layer):
-    """Each head computes softmax(q k^T / sqrt(size)) v from its part of the projections; then all heads are projected. The attention weights are never stored, with or without dropout, so memory is linear in time and keys. shapes: x [n, time, dim], and the same for the result. throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument for an input of another size.
+    """Each head computes softmax(q k^T / sqrt(size)) v from its part of the projections; then all heads are projected. The attention weights are never stored, with or without dropout, so memory is linear in time and keys. shapes: x [n, time, dim], and the same for the result. Raises (construction): InvalidArgumentError unless heads divide dim. Raises (call): InvalidArgumentError for an input of another size.
 
     Args:
       dim (int)
@@ -828,7 +828,7 @@ class MultiHeadAttention(Layer):
     def __init__(self, dim: int, heads: int, *, dropout: float = ..., causal: builtins.bool = ..., bias: builtins.bool = ..., rotary: builtins.bool = ..., weight_init: Any = ...) -> None: ...
 
 class PReLU(Layer):
-    """x where it is positive, else x times a learned factor. Each feature of the last axis has a factor; if `features` is 1, all share a single factor. throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for an input with other features.
+    """x where it is positive, else x times a learned factor. Each feature of the last axis has a factor; if `features` is 1, all share a single factor. Raises (construction): InvalidArgumentError for features below 1. Raises (call): InvalidArgumentError for an input with other features.
 
     Args:
       features (int, default 1)
@@ -837,7 +837,7 @@ class PReLU(Layer):
     def __init__(self, features: int = ..., slope_init: Any = ...) -> None: ...
 
 class PatchEmbedding(Layer):
-    """Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth 16x16 words" (2020). shapes: [n, h, w, in] to [n, (h / patch) (w / patch), dim]. throws (call): kInvalidArgument for an image whose sides are not multiples of the patch.
+    """Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth 16x16 words" (2020). shapes: [n, h, w, in] to [n, (h / patch) (w / patch), dim]. Raises (call): InvalidArgumentError for an image whose sides are not multiples of the patch.
 
     Args:
       patch (int)
@@ -847,7 +847,7 @@ class PatchEmbedding(Layer):
     def __init__(self, patch: int, in_: int, dim: int) -> None: ...
 
 class Permute(Layer):
-    """Permutes the axes after the first; `axes` counts them from 1. Permute({2, 1}) swaps two axes. throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length. throws (call): kInvalidArgument for an input of another rank.
+    """Permutes the axes after the first; `axes` counts them from 1. Permute({2, 1}) swaps two axes. Raises (construction): InvalidArgumentError unless `axes` is a permutation of 1 to its length. Raises (call): InvalidArgumentError for an input of another rank.
 
     Args:
       axes (list of int)"""
@@ -863,7 +863,7 @@ class PixelShuffle(Layer):
     def __init__(self, block: int) -> None: ...
 
 class PositionalEmbedding(Layer):
-    """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are the fixed sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5. throws (construction): kInvalidArgument for a length or size below 1, and for an odd size if `learned` is false. throws (call): kInvalidArgument if time exceeds the length, or if the last axis of x has another size than the layer.
+    """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are the fixed sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5. Raises (construction): InvalidArgumentError for a length or size below 1, and for an odd size if `learned` is false. Raises (call): InvalidArgumentError if time exceeds the length, or if the last axis of x has another size than the layer.
 
     Args:
       length (int)
@@ -873,7 +873,7 @@ class PositionalEmbedding(Layer):
     def __init__(self, length: int, size: int, learned: builtins.bool = ...) -> None: ...
 
 class Precision(Layer):
-    """A layer or model with a policy. Each call casts the parameters and a floating input to the compute dtype, and the result to the output dtype. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): the errors of the layer, with the path of the layer; kInvalidArgument for an op whose operands have several floating dtypes.
+    """A layer or model with a policy. Each call casts the parameters and a floating input to the compute dtype, and the result to the output dtype. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. Raises (construction): InvalidArgumentError for a dtype that is not floating. Raises (call): the errors of the layer, with the path of the layer; InvalidArgumentError for an op whose operands have several floating dtypes.
 
     Args:
       layer (layer)
@@ -890,7 +890,7 @@ def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., out
       output (dtype, default etude.float32): of the result"""
 
 class QuantizedDense(Layer):
-    """A Dense layer for inference whose weight is stored as int8 with one factor for each output. It needs a quarter of the memory. It has no trainable parameters. throws (construction): kInvalidArgument for a layer with a weight of rank 3. throws (call): as Dense.
+    """A Dense layer for inference whose weight is stored as int8 with one factor for each output. It needs a quarter of the memory. It has no trainable parameters. Raises (construction): InvalidArgumentError for a layer with a weight of rank 3. Raises (call): as Dense.
 
     Args:
       layer (nn.Dense)"""
@@ -898,7 +898,7 @@ class QuantizedDense(Layer):
     def __init__(self, layer: Any) -> None: ...
 
 class RMSNorm(Layer):
-    """x / sqrt(mean square + epsilon) * scale, over the last axis. throws: as LayerNorm.
+    """x / sqrt(mean square + epsilon) * scale, over the last axis. Raises: as LayerNorm.
 
     Args:
       size (int)
@@ -916,7 +916,7 @@ class Recurrent(Layer):
     def __init__(self, cell: Any, *, last_output: builtins.bool = ...) -> None: ...
 
 class RepeatVector(Layer):
-    """[n, ..] to [n, times, ..]. throws (construction): kInvalidArgument for times below 1.
+    """[n, ..] to [n, times, ..]. Raises (construction): InvalidArgumentError for times below 1.
 
     Args:
       times (int)"""
@@ -932,7 +932,7 @@ class Reshape(Layer):
     def __init__(self, shape: Any) -> None: ...
 
 class ResidualBlock(Layer):
-    """Two convolutions of 3 by 3 with normalisation, added to x, then relu: K. He et al., "Deep residual learning for image recognition" (2015). shapes: [n, h, w, in] to [n, h / stride, w / stride, out]. throws (construction): kInvalidArgument for channels below 1, for another shortcut, and for padding to fewer channels. throws (call): as Conv2D.
+    """Two convolutions of 3 by 3 with normalisation, added to x, then relu: K. He et al., "Deep residual learning for image recognition" (2015). shapes: [n, h, w, in] to [n, h / stride, w / stride, out]. Raises (construction): InvalidArgumentError for channels below 1, for another shortcut, and for padding to fewer channels. Raises (call): as Conv2D.
 
     Args:
       in_ (int)
@@ -943,7 +943,7 @@ class ResidualBlock(Layer):
     def __init__(self, in_: int, out: int, *, stride: int = ..., shortcut: str = ...) -> None: ...
 
 class RotaryEmbedding(Layer):
-    """Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op rotary_embedding does. Apply it to the queries and keys of attention. `first` is the position of the first row. throws (construction): kInvalidArgument for a size that is odd or below 2, and for a base that is not above 0. throws (call): kInvalidArgument if the last axis of x has another size than the layer.
+    """Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op rotary_embedding does. Apply it to the queries and keys of attention. `first` is the position of the first row. Raises (construction): InvalidArgumentError for a size that is odd or below 2, and for a base that is not above 0. Raises (call): InvalidArgumentError if the last axis of x has another size than the layer.
 
     Args:
       size (int)
@@ -990,7 +990,7 @@ class SeparableConv2D(Layer):
     def __init__(self, window: Any, in_: int, out: int, *, multiplier: int = ..., strides: Any = ..., padding: str = ..., dilations: Any = ..., activation: Any = ..., bias: builtins.bool = ..., depthwise_init: Any = ..., pointwise_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class SimpleRNNCell(Layer):
-    """tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. All cells throw the same errors. throws (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for an input or a state of another size.
+    """tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. All cells throw the same errors. Raises (construction): InvalidArgumentError for sizes below 1. Raises (call): InvalidArgumentError for an input or a state of another size.
 
     Args:
       input (int)
@@ -1002,7 +1002,7 @@ class SimpleRNNCell(Layer):
     def __init__(self, input: int, hidden: int, *, weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class SpatialDropout(Layer):
-    """Dropout of whole channels of [n, .., channels]. throws: as GaussianDropout.
+    """Dropout of whole channels of [n, .., channels]. Raises: as GaussianDropout.
 
     Args:
       p (float)"""
@@ -1036,7 +1036,7 @@ def SqueezeExciteOptions(*, activation: Any = ..., gate: Any = ...) -> Any:
       gate (activation or none, default None): makes the factors; default: sigmoid"""
 
 class StochasticDepth(Layer):
-    """Dropout of whole examples, for the branch that a block adds to its input. throws: as GaussianDropout.
+    """Dropout of whole examples, for the branch that a block adds to its input. Raises: as GaussianDropout.
 
     Args:
       p (float)"""
@@ -1044,7 +1044,7 @@ class StochasticDepth(Layer):
     def __init__(self, p: float) -> None: ...
 
 class TextDecoder(Layer):
-    """A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Returns logits of the next token at each position: products with the word table. shapes: ids [n, time] to [n, time, vocabulary]. throws: as TextEncoder.
+    """A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Returns logits of the next token at each position: products with the word table. shapes: ids [n, time] to [n, time, vocabulary]. Raises: as TextEncoder.
 
     Args:
       vocabulary (int, default 50257), at least 1
@@ -1057,7 +1057,7 @@ class TextDecoder(Layer):
     def __init__(self, *, vocabulary: int = ..., positions: int = ..., dim: int = ..., layers: int = ..., heads: int = ..., dropout: float = ...) -> None: ...
 
 class TextEncoder(Layer):
-    """J. Devlin et al., "BERT" (2018). shapes: ids [n, time] to [n, time, dim]. throws (construction): as TransformerEncoderLayer. throws (call): kInvalidArgument for ids that are not integers [n, time] and for texts longer than `positions`; kOutOfRange for an id out of range.
+    """J. Devlin et al., "BERT" (2018). shapes: ids [n, time] to [n, time, dim]. Raises (construction): as TransformerEncoderLayer. Raises (call): InvalidArgumentError for ids that are not integers [n, time] and for texts longer than `positions`; OutOfRangeError for an id out of range.
 
     Args:
       vocabulary (int, default 30522), at least 1
@@ -1078,7 +1078,7 @@ def Throughput() -> Any:
     """Samples per second since construction or reset()."""
 
 class TimeDistributed(Layer):
-    """Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..]. throws: the errors of the layer; kInvalidArgument for fewer than 2 axes.
+    """Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..]. Raises: the errors of the layer; InvalidArgumentError for fewer than 2 axes.
 
     Args:
       layer (layer)"""
@@ -1086,7 +1086,7 @@ class TimeDistributed(Layer):
     def __init__(self, layer: Any) -> None: ...
 
 class TransformerDecoderLayer(Layer):
-    """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input. throws: as MultiHeadAttention.
+    """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input. Raises: as MultiHeadAttention.
 
     Args:
       dim (int)
@@ -1102,7 +1102,7 @@ class TransformerDecoderLayer(Layer):
     def __init__(self, dim: int, heads: int, *, hidden: int = ..., dropout: float = ..., causal: builtins.bool = ..., norm_first: builtins.bool = ..., epsilon: float = ..., activation: Any = ..., rotary: builtins.bool = ...) -> None: ...
 
 class TransformerEncoderLayer(Layer):
-    """Self-attention and two Dense layers, each added to its input. shapes: x and result [n, time, dim]. throws: as MultiHeadAttention.
+    """Self-attention and two Dense layers, each added to its input. shapes: x and result [n, time, dim]. Raises: as MultiHeadAttention.
 
     Args:
       dim (int)
@@ -1239,7 +1239,7 @@ def categorical_hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def constant(value: float) -> Any:
-    """These functions return initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
+    """Returns an initialiser of tensors whose elements are all `value`.
 
     Args:
       value (float)"""
@@ -1268,14 +1268,14 @@ def cosine_similarity_loss(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def csv_log(path: str, *, append: builtins.bool = ...) -> Any:
-    """Writes a row for each epoch: "epoch", counted from 1, and all numbers_of() the epoch. A row is in the file when its epoch has ended. throws: while training kFailedPrecondition, naming the file, if it cannot be written, or if
+    """Writes a row for each epoch: "epoch", counted from 1, and all numbers_of() the epoch. A row is in the file when its epoch has ended. Raises: while training FailedPreconditionError, naming the file, if it cannot be written, or if
 
     Args:
       path (text)
       append (bool, default False): to an existing file, which must have the same columns"""
 
 def ctc_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., logit_lengths: Any = ..., label_lengths: Any = ..., blank: int = ...) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, as a mean over sequences. A label may span several steps, and there may be blanks between labels. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient. throws: kOutOfRange for labels out of range. cost: steps * labels per sequence, a few calls per step.
+    """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, as a mean over sequences. A label may span several steps, and there may be blanks between labels. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient. Raises: OutOfRangeError for labels out of range. cost: steps * labels per sequence, a few calls per step.
 
     Args:
       reduction (text or none, default None)
@@ -1319,13 +1319,13 @@ def glorot_normal() -> Any:
     """Truncated normal distributions with the same variances as the uniform ones."""
 
 def glorot_uniform() -> Any:
-    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. Raises: InvalidArgumentError for a shape of rank 0."""
 
 def he_normal() -> Any:
     """Truncated normal distributions with the same variances as the uniform ones."""
 
 def he_uniform() -> Any:
-    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. Raises: InvalidArgumentError for a shape of rank 0."""
 
 def hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
@@ -1343,7 +1343,7 @@ def huber_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | Non
       delta (float, default 1.0), above 0"""
 
 def identity() -> Any:
-    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A linear layer with this weight and no bias returns its input. throws: kInvalidArgument for a rank below 2."""
+    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A linear layer with this weight and no bias returns its input. Raises: InvalidArgumentError for a rank below 2."""
 
 def info_nce_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., temperature: float = ...) -> Tensor:
     """The cross entropy of identifying the key of each query among all keys; logits are the cosines divided by the temperature (van den Oord et al. 2018). Queries and keys are [n, features].
@@ -1385,7 +1385,7 @@ def lecun_normal() -> Any:
     """Truncated normal distributions with the same variances as the uniform ones."""
 
 def lecun_uniform() -> Any:
-    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. throws: kInvalidArgument for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. Raises: InvalidArgumentError for a shape of rank 0."""
 
 def log_cosh_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of log(cosh(p - e)), without overflow.
@@ -1446,16 +1446,16 @@ def nll_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None 
       weights (tensor or none, default None)"""
 
 def ones() -> Any:
-    """A tensor of zeros, and a tensor of ones."""
+    """Returns a tensor of ones."""
 
 def orthogonal(gain: float = ...) -> Any:
-    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal. If there are fewer rows than columns, the rows are orthonormal instead. throws (call): kInvalidArgument for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
+    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal. If there are fewer rows than columns, the rows are orthonormal instead. Raises (call): InvalidArgumentError for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
 
     Args:
       gain (float, default 1.0)"""
 
 def perceptual_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, features: Any) -> Tensor:
-    """The sum of the mean squared errors of all features. throws: also kInvalidArgument if there are no features.
+    """The sum of the mean squared errors of all features. Raises: also InvalidArgumentError if there are no features.
 
     Args:
       features (object of the program)"""
@@ -1468,7 +1468,7 @@ def poisson_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | N
       weights (tensor or none, default None)"""
 
 def profile_steps(path: str, *, first: int = ..., steps: int = ...) -> Any:
-    """Profiles some batches (eager/profile.h), and writes a trace that Perfetto opens. throws: during training, the errors of Profile::write_trace.
+    """Profiles some batches, and writes a trace that Perfetto opens. Raises: during training, the errors of writing the trace.
 
     Args:
       path (text)
@@ -1492,14 +1492,14 @@ def quantile_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | 
       quantile (float, default 0.5), in [0, 1]"""
 
 def random_normal(mean: float = ..., stddev: float = ...) -> Any:
-    """These functions return initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
+    """Returns an initialiser of a normal distribution.
 
     Args:
       mean (float, default 0.0)
       stddev (float, default 0.05)"""
 
 def random_uniform(low: float = ..., high: float = ...) -> Any:
-    """These functions return initialisers: Dense(3, 4, {.weight_init = et.nn.constant(0.5)}).
+    """Returns an initialiser of a uniform distribution on [low, high).
 
     Args:
       low (float, default -0.05)
@@ -1546,7 +1546,7 @@ def tanh(x: ArrayLike) -> Tensor:
     """Hyperbolic tangent of x."""
 
 def tensorboard(folder: str, *, every_steps: int = ..., histograms: builtins.bool = ...) -> Any:
-    """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. The steps of the log are the numbers of batches and epochs of this run, from 1. throws: kInvalidArgument for options out of their range; while training, as EventFile.
+    """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. The steps of the log are the numbers of batches and epochs of this run, from 1. Raises: InvalidArgumentError for options out of their range; while training, as EventFile.
 
     Args:
       folder (text)
@@ -1575,7 +1575,7 @@ def truncated_normal(mean: float = ..., stddev: float = ...) -> Any:
       stddev (float, default 0.05)"""
 
 def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str = ...) -> Any:
-    """A distribution with mean 0 and variance scale / fan; `mode` selects the fan. The Glorot, He and LeCun initialisers are special cases. throws: kInvalidArgument for an unknown mode or distribution, or a scale that is not positive.
+    """A distribution with mean 0 and variance scale / fan; `mode` selects the fan. The Glorot, He and LeCun initialisers are special cases. Raises: InvalidArgumentError for an unknown mode or distribution, or a scale that is not positive.
 
     Args:
       scale (float, default 1.0), above 0
@@ -1590,4 +1590,4 @@ def wasserstein_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike
       weights (tensor or none, default None)"""
 
 def zeros() -> Any:
-    """A tensor of zeros, and a tensor of ones."""
+    """Returns a tensor of zeros."""

@@ -250,7 +250,7 @@ class SGD(Optimizer):
     def __init__(self, *, lr: Any = ..., momentum: float = ..., decay: float = ..., nesterov: builtins.bool = ..., weight_decay: float = ..., dampening: float = ...) -> None: ...
 
 class ScheduleFreeAdamW(Optimizer):
-    """ScheduleFreeSGD (descent_rules.h) with beta1 in place of beta, v as in Adam, and z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
+    """ScheduleFreeSGD with beta1 in place of beta, v as in Adam, and z -= lr (g / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
 
     Args:
       lr (number or schedule, default 0.0025), at least 0
@@ -367,7 +367,7 @@ def cosine_restarts(base: float, T: int, mult: float = ..., end: float = ...) ->
       end (float, default 0.0)"""
 
 def ema(decay: float) -> Any:
-    """A running average of the weights, for RuleOptimizer::averaged. Each update sets the state "ema" to decay ema + (1 - decay) w. The state starts as the weights before the first update.
+    """A running average of the weights, for averaged() of an optimizer. Each update sets the state "ema" to decay ema + (1 - decay) w. The state starts as the weights before the first update.
 
     Args:
       decay (float)"""
@@ -421,7 +421,7 @@ def lookahead(k: int = ..., alpha: float = ...) -> Any:
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
-    """Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). If a gradient is not finite, skips the update and lowers the scale. et.nn.fit multiplies the loss by the scale. cost: outside of graphs, each update reads whether all gradients are finite. The read ends a segment of lazy calls.
+    """Divides gradients by the scale of the loss. If a gradient is not finite, skips the update and lowers the scale. et.nn.fit multiplies the loss by the scale. cost: outside of graphs, each update reads whether all gradients are finite. The read ends a segment of lazy calls.
 
     Args:
       initial (float, default 65536.0), above 0
@@ -456,7 +456,7 @@ def polynomial(base: float, end: float, power: float, T: int) -> Any:
       T (int)"""
 
 def segments(parts: Any) -> Any:
-    """Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at the end of the last segment. throws: kInvalidArgument for an unknown shape, for a number of updates below 1, for an empty list, and for an exponential segment whose start or end is not above 0.
+    """Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at the end of the last segment. Raises: InvalidArgumentError for an unknown shape, for a number of updates below 1, for an empty list, and for an exponential segment whose start or end is not above 0.
 
     Args:
       parts (list of optim.Segment)"""
@@ -470,7 +470,7 @@ def step(base: float, factor: float, every: int) -> Any:
       every (int)"""
 
 def swa(start: int, every: int = ...) -> Any:
-    """A mean of weights, for RuleOptimizer::averaged. The state "swa" is the mean of the weights after the updates with the numbers start, start + every, start + 2 every, ..., counted from 1.
+    """A mean of weights, for averaged() of an optimizer. The state "swa" is the mean of the weights after the updates with the numbers start, start + every, start + 2 every, ..., counted from 1.
 
     Args:
       start (int)
