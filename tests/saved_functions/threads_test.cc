@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loaded functions on several threads: no update is lost, and graphs of new sizes are made once.
+#include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,6 +57,28 @@ TEST_F(SavedThreads, SaversTakeTurns) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// A file that is replaced between the search for its path and the look at it has no name then.
+TEST_F(SavedThreads, AReaderBesideASaver) {
+  const Variable mine(1.0);
+  saved::save(path("f"), {{"v", mine}});
+  const std::filesystem::path folder = path("f"), next = folder / "next";
+  const std::filesystem::path manifest = folder / "saved.json";
+  std::atomic<bool> is_over = false;
+  std::thread saver([&] {
+    while (!is_over) {
+      std::filesystem::copy_file(manifest, next);
+      std::filesystem::rename(next, manifest);
+    }
+  });
+  try {
+    for (int i = 0; i < 2000; ++i) static_cast<void>(saved::load(path("f")));
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+  is_over = true;
+  saver.join();
 }
 
 }  // namespace
