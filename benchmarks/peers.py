@@ -41,22 +41,23 @@ class Worker:
         # By workload, the mode that is asked for: the given one, or the first that the system has.
         self.modes = {w: mode or modes[0] for w, modes in served.items() if (mode in modes if mode else modes)}
         self.workloads = list(served)
+        # A worker that cannot start has no rows, which nobody would miss.
+        why = self.hello.get("error")
+        self.fault = why and f"{why} before its first row; this says why: {' '.join(str(word) for word in command)}"
 
     def run(self, workload, options):
         return self.ask(f"{workload} mode={self.modes[workload]} {options}")
 
     def ask(self, request):
-        print(request, file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            return {"error": f"{self.name} ended"}
-        return json.loads(line)
+        try:
+            print(request, file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        return json.loads(line) if line else {"error": f"{self.name} ended"}
 
     def close(self):
-        try:
-            self.ask(":quit")
-        except (BrokenPipeError, ValueError):
-            pass
+        self.ask(":quit")
         self.process.wait(timeout=20)
 
 

@@ -85,6 +85,10 @@ def run_workloads(systems, chosen, args):
         if wrong:
             print(f"  {wrong}")
         failed = failed or bool(wrong) or any("error" in result for result in found.values())
+    for system in systems:
+        if system.fault:
+            print(system.fault)
+            failed = True
     return results, failed
 
 

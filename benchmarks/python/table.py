@@ -83,6 +83,23 @@ def import_times(found, rounds, clock):
     return {name: {"median": statistics.median(times), "rounds": times} for name, times in samples.items()}
 
 
+def run_rows(systems, chosen, found, args):
+    """(results, what failed), by row; each row is printed when it is done."""
+    results, faults = {}, [system.fault for system in systems if system.fault]
+    for row in chosen:
+        if row == "import":
+            results[row] = import_times(found, args.rounds, CLOCKS[args.clock])
+        else:
+            results[row] = workloads.measure(systems, row, args.rounds, args.ms)
+        texts, met = reached(row, results[row])
+        ours = report.human(results[row].get("etude", {}).get("median", 0))
+        print(f"{row:26} {ours:>9}  {', '.join(texts)}{'' if met else '  MISSED'}", flush=True)
+        faults += [f"{row}: {s}: {r['error']}" for s, r in results[row].items() if "error" in r]
+        wrong = workloads.disagreement(results[row])
+        faults += [f"{row}: {wrong}"] if wrong else []
+    return results, faults
+
+
 def reached(row, found):
     """(text, whether all aims are met) of a row; None where there is nothing to compare."""
     ours = found.get("etude", {}).get("median")
@@ -118,6 +135,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build that is measured")
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall",
                         help="processor: time that the processes compute, for a machine that others use as well")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench", help="the folder for results")
     parser.add_argument("--store", metavar="FILE", help="writes the results there as well")
     args = parser.parse_args()
     chosen = [row for row in AIMS if not args.rows or any(row.startswith(name) for name in args.rows)]
@@ -128,32 +146,20 @@ def main():
     print(f"{machine['cpu']}, 1 thread, {args.clock} time; medians of {args.rounds} interleaved rounds")
     for name, reason in missing.items():
         print(f"{name}: skipped: {reason}")
-    results, failed = {}, False
-    for row in chosen:
-        if row == "import":
-            results[row] = import_times(found, args.rounds, CLOCKS[args.clock])
-        else:
-            results[row] = workloads.measure(systems, row, args.rounds, args.ms)
-        texts, met = reached(row, results[row])
-        ours = report.human(results[row].get("etude", {}).get("median", 0))
-        print(f"{row:26} {ours:>9}  {', '.join(texts)}{'' if met else '  MISSED'}", flush=True)
-        errors = [f"{s}: {r['error']}" for s, r in results[row].items() if "error" in r]
-        wrong = workloads.disagreement(results[row])
-        for line in [*errors, *([wrong] if wrong else [])]:
-            print(f"  {line}")
-            failed = True
+    results, faults = run_rows(systems, chosen, found, args)
+    for fault in faults:
+        print(fault)
     versions = {s.name: s.hello.get("version") for s in systems}
     for system in systems:
         system.close()
     names = [s.name for s in systems]
     record = {"machine": machine, "clock": args.clock, "versions": versions, "skipped": missing, "results": results}
-    out = ROOT / "build" / "bench"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "python.md").write_text("\n".join(markdown(results, names)) + "\n")
-    for path in (out / "python.json", *([pathlib.Path(args.store)] if args.store else [])):
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "python.md").write_text("\n".join(markdown(results, names)) + "\n")
+    for path in (args.out / "python.json", *([pathlib.Path(args.store)] if args.store else [])):
         path.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"written: {out}/python.md")
-    sys.exit(1 if failed else 0)
+    print(f"written: {args.out}/python.md")
+    sys.exit(1 if faults else 0)
 
 
 if __name__ == "__main__":

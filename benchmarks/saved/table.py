@@ -180,6 +180,7 @@ class Bench:
             worker = [self.peer, HERE / "onnxruntime_worker.py"]
             systems += [Worker("onnxruntime", worker, 1, mode="exported"), Worker("rewritten", worker, 1, mode="rewritten")]
         self.versions = {s.name: s.hello.get("version") for s in systems}
+        self.faults += [s.fault for s in systems if s.fault]
         return systems
 
     def answers(self, rows):
