@@ -179,7 +179,7 @@ class ElementReader {
       if constexpr (std::is_integral_v<T>) {
         return read_integer(digits, out);
       } else {
-        using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
+        using Wide = std::conditional_t<std::is_same_v<T, float>, float, double>;
         out = static_cast<T>(read_real<Wide>(digits));
         return std::isfinite(static_cast<Wide>(out));
       }

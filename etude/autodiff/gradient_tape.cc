@@ -33,6 +33,12 @@ DType dtype_of_leaf(const LeafRef& leaf) {
   return leaf.tensor != nullptr ? leaf.tensor->dtype() : leaf.variable->dtype();
 }
 
+// The dtype of derivatives of a target with respect to a leaf.
+DType dtype_of_rows(const Tensor& target, const LeafRef& leaf) {
+  const DType dtype = dtype_of_leaf(leaf);
+  return is_differentiable(dtype) ? dtype : target.dtype();
+}
+
 Tensor zeros_for(const LeafRef& leaf) {
   return leaf.tensor != nullptr ? zero_tangent(*leaf.tensor) : zero_tangent(*leaf.variable);
 }
@@ -350,9 +356,8 @@ std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const Lea
       "jacobian", recorder_->tape, sources, [&](const Variable& v) { return find(v) != nullptr; },
       where);
   return located("jacobian", where, [&] {
-    require_sweeps(options);
+    require_sweeps(target, options);
     if (!persistent()) stop();
-    ETUDE_REQUIRE(target.has_value(), "the target is nothing. Does the function return its value?");
     std::vector<Tensor> out = sweep_units(target, sources, 1, options.vectorize);
     for (std::size_t s = 0; s < out.size(); ++s) {
       const LeafRef& leaf = sources.items()[s];
@@ -361,7 +366,7 @@ std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const Lea
       if (out[s].has_value()) {
         out[s] = internal::reshaped(out[s], Shape(sizes));
       } else if (options.unconnected == Unconnected::kZero || target.size() == 0) {
-        out[s] = internal::full(intern_type(target.dtype(), Shape(sizes)), 0);
+        out[s] = internal::full(intern_type(dtype_of_rows(target, leaf), Shape(sizes)), 0);
       }
     }
     return out;
@@ -374,7 +379,7 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
   check_watched(
       "batch_jacobian", recorder_->tape, sources, [](const Variable&) { return false; }, where);
   return located("batch_jacobian", where, [&]() -> Tensor {
-    require_sweeps(options);
+    require_sweeps(target, options);
     if (!persistent()) stop();
     ETUDE_REQUIRE(
         target.rank() >= 2 && source.rank() >= 2 && target.shape()[0] == source.shape()[0],
@@ -389,11 +394,16 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
       return internal::reshaped(internal::with_first_axis_second(columns), Shape(sizes));
     }
     if (target.size() != 0 && options.unconnected == Unconnected::kNone) return {};
-    return internal::full(intern_type(target.dtype(), Shape(sizes)), 0);
+    return internal::full(intern_type(dtype_of_rows(target, sources.items()[0]), Shape(sizes)), 0);
   });
 }
 
-void GradientTape::require_sweeps(const JacobianOptions& options) const {
+void GradientTape::require_sweeps(const Tensor& target, const JacobianOptions& options) const {
+  ETUDE_REQUIRE(target.has_value(), "the target is nothing. Does the function return its value?");
+  ETUDE_REQUIRE(!is_complex(target.dtype()),
+                "the target is {}, but must be real: of a complex element, a tape follows the real "
+                "part alone. Take the derivatives of real(target) and of imag(target)",
+                name(target.dtype()));
   ETUDE_REQUIRE_CODE(
       kFailedPrecondition, options.vectorize || persistent(),
       "without vectorize, a jacobian sweeps the tape once per element, which needs a "

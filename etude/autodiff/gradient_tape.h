@@ -207,7 +207,8 @@ class GradientTape final : private internal::VariableReader {
   // Returns the derivatives of each element of the target with respect to each source, of shape
   // [target shape..., source shape...].
   //
-  // throws: as gradient; kFailedPrecondition if vectorize is false and the tape is not persistent.
+  // throws: as gradient; kInvalidArgument for a complex target; kFailedPrecondition if vectorize is
+  // false and the tape is not persistent.
   template <Structure X>
   gradient_t<X> jacobian(const Tensor& target, const X& sources, JacobianOptions options = {},
                          CallSite where = CallSite::here()) {
@@ -279,7 +280,7 @@ class GradientTape final : private internal::VariableReader {
                                   int64_t rows, bool vectorize);
   std::vector<Tensor> sweep_elements(const Tensor& target, const internal::LeafList& sources,
                                      JacobianOptions options, CallSite where);
-  void require_sweeps(const JacobianOptions& options) const;
+  void require_sweeps(const Tensor& target, const JacobianOptions& options) const;
 
   // Ends recording permanently. Afterwards any thread may sweep the tape.
   void freeze();

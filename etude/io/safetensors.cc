@@ -136,6 +136,14 @@ std::string LoadReport::to_string() const {
 
 namespace internal {
 
+void add_named(NamedTensors& all, const std::string& path, const Tensor& x) {
+  if (!x.has_value()) return;
+  ETUDE_REQUIRE(all.emplace(path, x).second,
+                "two tensors have the path '{}', and a file holds one tensor for a path. Rename a "
+                "key of a map",
+                path);
+}
+
 void add_place(std::vector<Place>& places, const std::string& path, Tensor& x) {
   places.push_back({path, &x});
 }

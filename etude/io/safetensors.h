@@ -63,6 +63,7 @@ struct LoadReport {
 };
 
 namespace internal {
+void add_named(NamedTensors& all, const std::string& path, const Tensor& x);
 struct Place {
   std::string path;
   Tensor* tensor;
@@ -80,11 +81,15 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
 
 // Returns the tensors of a pytree by path, such as "conv1/filter". Tensors marked NoDerivative are
 // included. Absent tensors are left out.
+//
+// throws: kInvalidArgument if two tensors have one path, which keys of maps with a '/' can cause.
 template <class S>
-NamedTensors named_tensors(const S& structure) {
+NamedTensors named_tensors(const S& structure, CallSite where = CallSite::here()) {
   NamedTensors all;
-  for_each_leaf<Tensor, Marked::kVisit>(structure, [&](const std::string& path, const Tensor& x) {
-    if (x.has_value()) all.emplace(path, x);
+  etude::internal::located("", where, [&] {
+    for_each_leaf<Tensor, Marked::kVisit>(structure, [&](const std::string& path, const Tensor& x) {
+      internal::add_named(all, path, x);
+    });
   });
   return all;
 }
@@ -106,11 +111,12 @@ LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions&
   });
 }
 
-// Saves the tensors of a model, or of any pytree. throws and cost: as save_safetensors.
+// Saves the tensors of a model, or of any pytree. throws and cost: as named_tensors and
+// save_safetensors.
 template <class S>
 void save(const S& model, const std::string& path, const Metadata& metadata = {},
           CallSite where = CallSite::here()) {
-  save_safetensors(path, named_tensors(model), metadata, where);
+  save_safetensors(path, named_tensors(model, where), metadata, where);
 }
 
 // Loads the output of `save` into a model of the same structure.

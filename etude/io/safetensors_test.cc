@@ -89,6 +89,18 @@ TEST_F(SafetensorsTest, ModelsAreSavedByPath) {
   EXPECT_TRUE(same_value(other.running.value, Tensor({8.0})));
 }
 
+// spec: K1.a
+TEST_F(SafetensorsTest, TwoTensorsOfOnePathAreRefused) {
+  const std::map<std::string, std::map<std::string, Tensor>> maps = {
+      {"x", {{"y/z", Tensor({1.0})}}}, {"x/y", {{"z", Tensor({2.0})}}}};
+  const std::string text = error_of(ErrorCode::kInvalidArgument, [&] { save(maps, file()); });
+  EXPECT_NE(text.find("two tensors have the path 'x/y/z', and a file holds one tensor for a path. "
+                      "Rename a key of a map"),
+            std::string::npos)
+      << text;
+  EXPECT_FALSE(fs::exists(file()));
+}
+
 // spec: K3.a
 TEST_F(SafetensorsTest, AMisfitIsReportedWithPathsAndChangesNothing) {
   NamedTensors tensors = named_tensors(network(1.0));

@@ -26,6 +26,7 @@ constexpr Spelling kExpressions[] = {
      "the result depends on no argument that is differentiated; the gradient is zero"},
     {"etude::Parts", "a structure"},
     {"GradientTape::explain", "tape.explain(target, source)"},
+    {"of real(target) and of imag(target)", "of et.real(target) and of et.imag(target)"},
     {"Ask has_value() first", "Compare with None first"},
     // staged functions
     {"Instead of an `if` write cond(x, [&] { ... }, [&] { ... }), instead of a `while` write "

@@ -198,6 +198,18 @@ def test_jacobians():
     ]
 
 
+def test_jacobians_of_complex_targets():
+    x = et.asarray([1.0, 2.0])
+    with et.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * (1 + 2j)
+        parts = et.real(y), et.imag(y)
+    assert tape.jacobian(parts[1], x).tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    for derivatives in (tape.jacobian, tape.batch_jacobian):
+        with pytest.raises(et.InvalidArgumentError, match=r"Take the derivatives of et\.real\(target\) and of et\.imag\(target\)"):
+            derivatives(y, x)
+
+
 def test_explain():
     x, z = et.asarray(1.0), et.asarray(1.0)
     with et.GradientTape(persistent=True) as tape:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients that hold only the rows touched, and jacobians.
 #include <cmath>
+#include <complex>
 
 #include "etude/autodiff/custom_gradient.h"
 #include "etude/autodiff/gradient.h"
@@ -235,6 +236,28 @@ TEST(Jacobian, OfSquares) {  // spec: TP-25, D37
   const auto square = [](const Tensor& t) { return t * t; };
   expect_values(jacobian(square, x), {2, 0, 0, 4});
   expect_values(hessian([](const Tensor& t) { return sum(t * t * t); }, x), {6, 0, 0, 12});
+}
+
+TEST(Jacobian, OfComplexTargets) {
+  const Tensor x({1.0, 2.0}), z = astype(x, kComplex64);
+  GradientTape tape({.persistent = true});
+  tape.watch(std::tie(x, z));
+  const Tensor y = x * Tensor(std::complex<float>(1, 2)), length = abs(z * z);
+  const Tensor parts[] = {real(y), imag(y)};
+  tape.stop();
+  expect_values(tape.jacobian(parts[0], x), {1, 0, 0, 1});
+  expect_values(tape.jacobian(parts[1], x), {2, 0, 0, 2});
+  const std::string why =
+      ": the target is complex64, but must be real: of a complex element, a tape follows the real "
+      "part alone. Take the derivatives of real(target) and of imag(target)";
+  expect_error([&] { tape.jacobian(y, x); }, ErrorCode::kInvalidArgument, {"jacobian" + why});
+  expect_error([&] { tape.batch_jacobian(y, x); }, ErrorCode::kInvalidArgument,
+               {"batch_jacobian" + why});
+  // Of a real target by a complex source the rows are gradients, which are complex.
+  const Tensor rows = tape.jacobian(length, z);
+  EXPECT_EQ(rows.dtype(), kComplex64);
+  expect_values(real(rows), {2, 0, 0, 4});
+  EXPECT_EQ(tape.jacobian(parts[0], z, {.unconnected = Unconnected::kZero}).dtype(), kComplex64);
 }
 
 TEST(Jacobian, OfSparseGradients) {  // spec: SL-05.b

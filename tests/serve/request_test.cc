@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -56,6 +57,18 @@ TEST(ReadInfer, IntegersKeepAllBits) {
       input_json("INT64", R"("shape":[2],"data":[9223372036854775807,-9223372036854775808])"),
       std::nullopt, {});
   EXPECT_EQ(got.inputs.at("x").to_vector<int64_t>(), (std::vector<int64_t>{INT64_MAX, INT64_MIN}));
+}
+
+TEST(ReadInfer, ShortFloatsAreRoundedOnce) {
+  // A little more than half a last place above one; a float of it lies half way, and rounds to
+  // even.
+  for (const auto& [datatype, text, nearest] : {std::tuple("FP16", "1.0004882813", 0x1.004p0),
+                                                std::tuple("BF16", "1.0039062501", 0x1.02p0)}) {
+    const InferRequest got =
+        read_infer(input_json(datatype, R"("shape":[1],"data":[)" + std::string(text) + "]"),
+                   std::nullopt, {});
+    EXPECT_EQ(got.inputs.at("x").to_vector<double>()[0], nearest) << datatype;
+  }
 }
 
 TEST(ReadInfer, EmptyAndScalar) {
