@@ -13,7 +13,7 @@ set_property(CACHE ETUDE_WITH_SERVE PROPERTY STRINGS AUTO ON OFF)
 set(ETUDE_WITH_GRPC AUTO CACHE STRING "gRPC in etude-serve (needs gRPC and protobuf): AUTO, ON, OFF")
 set_property(CACHE ETUDE_WITH_GRPC PROPERTY STRINGS AUTO ON OFF)
 option(ETUDE_PRECOMPILE "Precompiled headers, for builds in which most sources are compiled" OFF)
-option(ETUDE_UNITY "Several sources of a test, and with sanitizers of the library, compiled as one, for builds from nothing" OFF)
+option(ETUDE_UNITY "In builds with tests, several sources of a test or of the library compiled as one, for builds from nothing" OFF)
 option(ETUDE_FUZZ_TYPE_RULES "Build the fuzz target of type rules, which takes clang over eight minutes" OFF)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
 

@@ -16,6 +16,10 @@ if(ETUDE_BUILD_TESTS)
   add_custom_target(threads_tests)
 endif()
 
+# Sources of io that are in the loader of saved functions as well, and sources of the folders up to ops that are not.
+set(ETUDE_LOADER_ADDS "safetensors|safetensors_format|npy|dense_copy|trackable|object_graph|object_match|prepared_restore")
+set(ETUDE_LOADER_OMITS "parts_operators|dump|diff|line_diff|png_bytes|gradient_check|plan_layout|math_reference")
+
 # Stops at a misspelt keyword, which CMake would otherwise swallow as a value of the one before.
 macro(etude_parse flags ones manys required)
   cmake_parse_arguments(PARSE_ARGV 0 arg "${flags}" "${ones}" "${manys}")
@@ -30,9 +34,9 @@ macro(etude_parse flags ones manys required)
 endmacro()
 
 # etude_unite(TARGET COUNT), for ETUDE_UNITY: up to COUNT sources of a target are compiled as one, so that what they
-# have of templates and inline functions is compiled once. Tests are united in every build, where more than eight
-# at once gain little; the library's sources in builds with sanitizers alone, so that another compiles each for
-# itself. Of etude/ops eight take 30 % off, sixteen 40, with 600 MB of memory.
+# have of templates and inline functions is compiled once. Of tests more than eight at once gain little; of etude/ops
+# eight take 30 % off, sixteen 40, with 600 MB of memory. The library's sources are united in builds with tests alone:
+# those without, such as release, compile each for itself.
 function(etude_unite target count)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ETUDE_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
 endfunction()
@@ -68,8 +72,14 @@ function(etude_library)
       set_property(GLOBAL APPEND PROPERTY ETUDE_SECTIONED ${target})
     endif()
     etude_precompile_library(${target})
-    if(ETUDE_SANITIZE AND NOT arg_ALONE)
+    # Of SECTIONS ahead-of-time compiling takes objects one by one, but not with sanitizers.
+    if(ETUDE_BUILD_TESTS AND NOT arg_ALONE AND (ETUDE_SANITIZE OR NOT arg_SECTIONS))
       etude_unite(${target} 16)
+      set(chosen ${arg_SRCS})
+      list(FILTER chosen INCLUDE REGEX "(^|/)(${ETUDE_LOADER_ADDS}|${ETUDE_LOADER_OMITS})[.]cc$")
+      if(chosen)
+        set_source_files_properties(${chosen} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
     endif()
     if(arg_O3_SRCS AND NOT ETUDE_SANITIZE)
       # g++ compiles with the optimisation that a precompiled header was made with, whatever it is told.
@@ -142,12 +152,10 @@ endfunction()
 # libetude; the linker reports a missing function.
 function(etude_link_loader records)
   if(ETUDE_SANITIZE OR SKBUILD)
-    return()  # with sanitizers several sources of io are one object; the package for Python has libetude
+    return()  # sanitizers find in libetude what is here as well; the package for Python has libetude
   endif()
-  set(files "safetensors|safetensors_format|npy|dense_copy|trackable|object_graph|object_match|prepared_restore")
-  set(others "parts_operators|dump|diff|line_diff|png_bytes|gradient_check|plan_layout|math_reference")
-  set(objects "$<FILTER:${records},EXCLUDE,/(${others})[.]cc>")
-  set(tensor_files "$<FILTER:$<TARGET_OBJECTS:etude_io>,INCLUDE,/(${files})[.]cc>")
+  set(objects "$<FILTER:${records},EXCLUDE,/(${ETUDE_LOADER_OMITS})[.]cc>")
+  set(tensor_files "$<FILTER:$<TARGET_OBJECTS:etude_io>,INCLUDE,/(${ETUDE_LOADER_ADDS})[.]cc>")
   etude_shared_library(etude_load Etude::load loader "${objects};$<TARGET_OBJECTS:etude_saved>;${tensor_files}")
   set_target_properties(etude_load PROPERTIES EXPORT_NAME load)
   target_link_options(etude_load PRIVATE LINKER:--gc-sections LINKER:--as-needed

@@ -8,6 +8,7 @@ name is made when it is first used.
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from typing import Any, Callable, Iterable, NamedTuple
@@ -46,17 +47,26 @@ def _named(options: dict) -> dict:
     return {k[:-1] if k.endswith("_") and k[:-1] in _WORDS else k: v for k, v in options.items()}
 
 
+# Where a section begins in the documentation of a kind, which is one line.
+_SECTION = re.compile(r"(?:^| )(shapes|Raises(?: \((?:construction|call)\))?|cost): ")
+_WHEN = {"Raises (construction)": "at construction: ", "Raises (call)": "in a call: "}
+
+
 def _doc(kind: dict) -> str:
-    lines = [kind["doc"], "", "Args:"]
+    summary, *parts = _SECTION.split(kind["doc"])
+    sections: dict = {"Args": [], "Shapes": [], "Raises": [], "Cost": []}
     for p in kind["parameters"]:
-        text = f"  {_python_name(p['name'])} ({p['type']}"
+        text = f"{_python_name(p['name'])} ({p['type']}"
         text += ")" if p["required"] else f", default {p['default']!r})"
         if p["range"]:
             text += f", {p['range']}"
         if p["doc"]:
             text += f": {p['doc']}"
-        lines.append(text)
-    return "\n".join(lines if kind["parameters"] else lines[:1])
+        sections["Args"].append(text)
+    for title, text in zip(parts[::2], parts[1::2]):
+        sections[title.split()[0].capitalize()].append(_WHEN.get(title, "") + text)
+    blocks = ["\n  ".join([f"{title}:", *lines]) for title, lines in sections.items() if lines]
+    return "\n\n".join([summary, *blocks] if summary else blocks)
 
 
 class LSTMState(NamedTuple):

@@ -150,6 +150,9 @@ constexpr Spelling kDocExpressions[] = {
     {"the scale of the loss, RuleOptimizer::loss_scale()", "the scale of the loss"},
     {", for Recurrent::run", ", for Recurrent"},
     {" (eager/profile.h)", ""},
+    {"({784, 256, 10})", "([784, 256, 10])"},
+    {"({2, 1})", "([2, 1])"},
+    {"All cells throw the same errors.", "All cells raise the same errors."},
     {" (descent_rules.h)", ""},
     {"the errors of Profile::write_trace", "the errors of writing the trace"},
 };

@@ -148,4 +148,10 @@ def test_docs_of_ops_and_kinds():
     for kind in et._core._kinds():
         for doc in (kind["doc"], *(p["doc"] for p in kind["parameters"])):
             assert not CPP.search(doc), f"{kind['name']}: add a row to python/src/spelling.cc: {CPP.search(doc)}"
-    assert "Raises (call): InvalidArgumentError for" in et.nn.Dense.__doc__
+    assert et.nn.Dense.__doc__.startswith("activation(x weight + bias).\n\nArgs:\n  in_ (int)\n  out (int)\n")
+    for section in (
+        "\n\nShapes:\n  x [.., in], weight [in, out], bias [out].",
+        "\n\nRaises:\n  at construction: InvalidArgumentError for a size below 1.\n  in a call: InvalidArgumentError for",
+    ):
+        assert section in et.nn.Dense.__doc__
+    assert "\n\nCost:\n  steps * labels per sequence" in et.nn.ctc_loss.__doc__
