@@ -39,6 +39,11 @@ endmacro()
 # those without, such as release, compile each for itself.
 function(etude_unite target count)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ETUDE_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
+  if(ETUDE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 warns of a member with a type of an unnamed namespace where a source is included, and of copies of
+    # impossible size where it has inlined more than of one source.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-stringop-overflow)
+  endif()
 endfunction()
 
 # etude_library(NAME core
