@@ -10,6 +10,15 @@
 
 #include "python/src/bind.h"
 
+// Whether the count of an object's references says how many variables refer to it. Without the
+// global lock it does not; and from 3.14 on frames borrow: a parameter and the variable that was
+// passed can be one reference.
+#if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
+#define ETUDE_PYTHON_COUNTS 0
+#else
+#define ETUDE_PYTHON_COUNTS 1
+#endif
+
 namespace etude::python {
 namespace {
 
@@ -77,6 +86,7 @@ Position& position_of(PyFrameObject* frame, PyCodeObject* code) {
   return position;
 }
 
+#if ETUDE_PYTHON_COUNTS
 // The number of the instruction of binary operators, and the first argument that is an augmented
 // assignment: as the Python of this process numbers them.
 struct Opcodes {
@@ -115,6 +125,7 @@ bool is_augmented(Position& position) {
   }
   return position.kind == Instruction::kAugmented;
 }
+#endif
 
 }  // namespace
 
@@ -135,11 +146,12 @@ CallSite here() noexcept {
 }
 
 bool is_only_target(PyObject* object) noexcept {
-#ifdef Py_GIL_DISABLED
+#if !ETUDE_PYTHON_COUNTS
+  static_cast<void>(object);
   return false;
 #else
-  // One reference of the variable. Up to 3.13 the stack of the frame holds another one.
-  constexpr Py_ssize_t kMost = PY_VERSION_HEX >= 0x030E0000 ? 1 : 2;
+  // One reference of the variable, and one of the stack of the frame.
+  constexpr Py_ssize_t kMost = 2;
   if (Py_REFCNT(object) > kMost) return false;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   if (frame == nullptr) return false;

@@ -190,9 +190,12 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     view->len = exported->held.type()->bytes();
     view->itemsize = itemsize(x.dtype());
     view->readonly = 1;
-    view->ndim = shape.rank();
+    // Without sizes it is a row of bytes. Python reads `shape` of anything with more axes, asked
+    // for or not.
+    const bool has_sizes = (flags & PyBUF_ND) == PyBUF_ND;
+    view->ndim = has_sizes ? shape.rank() : 1;
     view->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
-    view->shape = (flags & PyBUF_ND) == PyBUF_ND ? exported->shape.data() : nullptr;
+    view->shape = has_sizes ? exported->shape.data() : nullptr;
     view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? exported->strides.data() : nullptr;
     view->suboffsets = nullptr;
     view->internal = exported.release();

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy and the buffer protocol, both ways."""
+import ctypes
 import io
 import subprocess
 import sys
@@ -25,6 +26,25 @@ def test_round_trip(name):
     assert et.asarray(array[0, 0]).dtype.name == name and et.asarray(array[0, 0]).shape == ()
     swapped = array.astype(array.dtype.newbyteorder(">"))
     assert et.asarray(swapped).tolist() == array.tolist()
+
+
+class View(ctypes.Structure):
+    """Py_buffer."""
+
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t)]
+    _fields_ += [("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p)]
+    _fields_ += [("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+@pytest.mark.parametrize(("flags", "ndim", "parts"), [(0, 1, []), (4, 1, ["format"]), (8, 2, ["shape"]), (24, 2, ["shape", "strides"])])
+def test_a_buffer_has_what_was_asked_for(flags, ndim, parts):
+    view, x = View(), et.ones((2, 3))
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(x), ctypes.byref(view), flags)
+    seen = view.ndim, view.len, view.itemsize, view.readonly, [p for p in ("format", "shape", "strides") if getattr(view, p)]
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    assert seen == (ndim, 24, 4, 1, parts)
+    if sys.version_info >= (3, 12):  # Python's own view of it reads sizes that were not asked for
+        assert x.__buffer__(flags).nbytes == 24
 
 
 # spec: V64, IM-08.b
