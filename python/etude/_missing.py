@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import re
 import sys
@@ -35,6 +36,8 @@ def explained(error: ImportError) -> ImportError:
             f"etude: {folder} has the sources of the package, but not its compiled module. Leave the folder python/, "
             "and use a wheel (pip install .) or ./dev python"
         )
+    if any(name == "_core" + suffix for name in built for suffix in importlib.machinery.EXTENSION_SUFFIXES):
+        return ImportError(f"etude: {text}. The installation is damaged. Install the package again: pip install --force-reinstall .")
     version = ".".join(map(str, sys.version_info[:2]))
     return ImportError(
         f"etude: the module {built[0]} was not built for this Python, {version}. Install the package with this Python: "

@@ -166,6 +166,11 @@ def test_missing_library_is_explained(python, folder, tmp_path):
     assert "etude: libfmt.so.z: cannot open shared object file" in done.stderr
     assert "install it: apt-get install libfmt-dev" in done.stderr
     for path in glob.glob(str(tmp_path / "etude" / "_core.*.so")):
+        whole = pathlib.Path(path).read_bytes()
+        pathlib.Path(path).write_bytes(whole[:100])
+        done = subprocess.run([python, "-c", "import etude"], cwd=tmp_path, capture_output=True, text=True, env=CLEAN)
+        assert "The installation is damaged. Install the package again: pip install" in done.stderr
+        pathlib.Path(path).write_bytes(whole)
         os.rename(path, path.replace(".cpython-", ".cpython-9"))
     done = subprocess.run([python, "-c", "import etude"], cwd=tmp_path, capture_output=True, text=True, env=CLEAN)
     assert "was not built for this Python, 3." in done.stderr and "pip install ." in done.stderr
