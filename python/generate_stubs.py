@@ -12,6 +12,7 @@ import inspect
 import os
 import re
 import sys
+import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path = [path for path in sys.path if os.path.abspath(path) != HERE]  # its etude/ has no module
@@ -88,6 +89,12 @@ def op_text(name: str, op: _core.Op) -> str:
     return f'{text}def {name}({signature}) -> {result_text(op)}:\n    """{doc}"""\n'
 
 
+def doc_of(made) -> str:
+    """Its documentation for a block of four spaces, as every Python has it: from 3.13 on the compiler takes indents out."""
+    text = textwrap.indent(inspect.cleandoc(made.__doc__), "    ").lstrip()
+    return text + "\n    " if "\n" in text else text
+
+
 def function_text(function) -> str:
     signature = inspect.signature(function)
     parameters = [
@@ -95,7 +102,7 @@ def function_text(function) -> str:
         for p in signature.parameters.values()
     ]
     result = signature.return_annotation if isinstance(signature.return_annotation, str) else "Any"
-    doc = inspect.getdoc(function).replace("\n", "\n    ")
+    doc = doc_of(function)
     text = names_own(f"({parameters_text(signature.replace(parameters=parameters))}) -> {result}")
     return f'def {function.__name__}{text}:\n    """{doc}"""\n'.replace("_core.", "")
 
@@ -159,11 +166,11 @@ def native_text(function, name: str, indent: str = "") -> str:
 def class_text(made: type, name: str) -> str:
     # A class of the package may have the name of its base in the module.
     base = [f"_{b.__name__}" if b.__name__ == name else b.__name__ for b in made.__bases__ if b is not object]
-    lines = [f"class {name}({', '.join(base)}):" if base else f"class {name}:", f'    """{made.__doc__}"""\n']
-    fields = made.__dict__.get("__annotations__", {}).items()
+    lines = [f"class {name}({', '.join(base)}):" if base else f"class {name}:", f'    """{doc_of(made)}"""\n']
+    fields = inspect.get_annotations(made).items()
     if issubclass(made, tuple) and hasattr(made, "_fields"):
         kinds = [f"    {field}: {names_own(kind.__forward_arg__)}\n" for field, kind in fields]
-        return f'class {name}(NamedTuple):\n    """{made.__doc__}"""\n\n' + "".join(kinds)
+        return f'class {name}(NamedTuple):\n    """{doc_of(made)}"""\n\n' + "".join(kinds)
     lines += [f"    {field}: {names_own(kind)}\n" for field, kind in fields]
     if made in (_core.Function, _core._saved.Function):
         lines.append("    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n")
@@ -189,7 +196,7 @@ def class_text(made: type, name: str) -> str:
 def error_text(made: type) -> str:
     bases = ", ".join(b.__name__ for b in made.__bases__)
     fields = "".join(f"    {field}\n" for field in ("code: str", "op: str | None", "file: str | None", "line: int | None"))
-    return f'class {made.__name__}({bases}):\n    """{made.__doc__}"""\n\n{fields if made is _core.Error else "    ..."}\n'
+    return f'class {made.__name__}({bases}):\n    """{doc_of(made)}"""\n\n{fields if made is _core.Error else "    ..."}\n'
 
 
 OPERATORS = ["__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__floordiv__",

@@ -450,9 +450,11 @@ class GradientTape:
     def gradient(self, targets: Any, sources: Any, output_gradients: Any = None, *, unconnected: str = 'none') -> Any:
         """The gradient of the sum of all targets, in the structure of the sources."""
 
-    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any: ...
+    def jacobian(self, target: Any, sources: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any:
+        """The derivatives of each element of a real target, of shape [target shape..., source shape...] by source. vectorize=False makes one sweep per element, and needs a persistent tape."""
 
-    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any: ...
+    def batch_jacobian(self, target: Any, source: Any, *, unconnected: str = 'none', vectorize: builtins.bool = True) -> Any:
+        """As jacobian, where row i of the target depends on row i of the source alone: [b, t..., s...] for a target [b, t...] and a source [b, s...]."""
 
     def stop(self) -> None: ...
 
@@ -649,7 +651,8 @@ class Module:
 
 class NoDerivative:
     """Marks an argument or a part that has no derivative. A function that is differentiated gets
-    the value itself."""
+    the value itself.
+    """
 
     def __init__(self, value: Any) -> None: ...
 
@@ -915,7 +918,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DTypeLike |
     """Numbers from start (0 if there is one argument) up to stop, without it, in steps of step.
 
     Without `dtype` ints are int32, or int64 if needed; with a float among the arguments the result
-    has the default dtype."""
+    has the default dtype.
+    """
 
 def arange_like(x: ArrayLike, /, *, axis: int = 0, dtype: DTypeLike = int64) -> Tensor:
     """0, 1, 2, ... for the indices along an axis of x, as int64 unless another dtype is given. Only the shape of x matters. Host code does not read the shape, so the size may be open in a staged function."""
@@ -1027,7 +1031,8 @@ def cond(predicate: Any, then: Callable, otherwise: Callable, *operands: Any) ->
     """Returns ``then(*operands)`` if the predicate is true, else ``otherwise(*operands)``.
 
     The predicate is a single bool. Both branches return the same structure, with tensors of the
-    same types; numbers become tensors. In a graph both are traced and one runs."""
+    same types; numbers become tensors. In a graph both are traced and one runs.
+    """
 
 def conj(x: ArrayLike, /) -> Tensor:
     """x with its imaginary part negated. Real x is returned unchanged."""
@@ -1052,7 +1057,8 @@ def count_nonzero(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, k
 
 def cumulative_prod(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, include_initial: builtins.bool = False, **options: Any) -> Tensor:
     """Running products along an axis. With `dtype`, x is cast to it first. Options: exclusive,
-    reverse."""
+    reverse.
+    """
 
 def cumulative_sum(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, include_initial: builtins.bool = False, **options: Any) -> Tensor:
     """Running sums along an axis. With `dtype`, x is cast to it first. Options: exclusive, reverse."""
@@ -1067,7 +1073,8 @@ def custom_gradient(f: Callable) -> Callable:
     argument; for one argument it may return it alone. If the function reads Variables,
     ``pullback(*dy, variables=None)`` returns a pair: the gradients of the arguments, and a list
     with those of the Variables, in their order. Keyword arguments count as arguments, in the order
-    of the parameters."""
+    of the parameters.
+    """
 
 def default_dtype() -> Tensor:
     """The dtype of numbers with a fraction on this thread."""
@@ -1077,12 +1084,14 @@ def denormals() -> str:
 
 def derivative(f: Callable, x: Any) -> Any:
     """Returns the derivative of ``f`` along its one argument, a tensor or a number, in forward
-    mode."""
+    mode.
+    """
 
 class device:
     """While open, calls of this thread run on a device, and operands elsewhere are copied to it.
 
-None clears the scopes around. `copies` is 'silent', 'warn' or 'forbid'; with soft=False a call that the device has no kernel for is an error."""
+    None clears the scopes around. `copies` is 'silent', 'warn' or 'forbid'; with soft=False a call that the device has no kernel for is an error.
+    """
 
     def __init__(self, name: DeviceLike | None, *, copies: str | None = None, soft: builtins.bool | None = None) -> None: ...
 
@@ -1209,7 +1218,8 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, *, dtype: DTypeLike 
     """A tensor of the given shape whose elements are all `fill_value`.
 
     Without `dtype` it has the dtype of the value: int32, or int64 if needed, for ints, and the
-    default dtype for floats."""
+    default dtype for floats.
+    """
 
 def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of the shape of x whose elements are all `fill_value`; of the dtype of x by default."""
@@ -1232,7 +1242,8 @@ def function(f: Callable, /, *, name: str | None = None, signature: Any = None, 
       run_eagerly: calls run ``f``, as if it were not staged.
       convert: control flow on tensors (``if``, ``while``, ``for``) becomes part of the graph.
       donate: names of parameters whose tensors a call may change. Their memory may be reused.
-      max_traces: the least recently used graph is dropped."""
+      max_traces: the least recently used graph is dropped.
+    """
 
 @overload
 def function(f: None = None, /, *, name: str | None = None, signature: Any = None, relax_shapes: builtins.bool = True, run_eagerly: builtins.bool = False, convert: builtins.bool = True, donate: Iterable[str] | str = (), max_traces: int | None = None) -> Callable[[Callable], Function]: ...
@@ -1246,7 +1257,8 @@ def gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = N
     """Returns a function that computes the gradient of ``f``, whose result is a scalar.
 
     ``gradient(f)(x)`` or ``gradient(f, x)``. With ``has_aux`` the function returns a pair of the
-    scalar and anything else, and the result is a pair of the gradient and that."""
+    scalar and anything else, and the result is a pair of the gradient and that.
+    """
 
 def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Whether x1 > x2, element by element with broadcasting."""
@@ -1264,11 +1276,13 @@ def host_function(f: Callable, results: Any = (), *, variables: Iterable = (), n
     ``results`` declares the types of its results: a dtype (of a scalar), an ``et.TensorSpec``, or a
     structure of them. ``f`` gets tensors with elements. Derivatives in a graph run ``f`` once more,
     under a tape of its own. Variables that it reads and that get gradients are listed in
-    ``variables``."""
+    ``variables``.
+    """
 
 def hvp(f: Callable, x: Any, v: Any) -> Any:
     """Returns the second derivative of a scalar function at ``x``, times ``v``. A tuple holds
-    several arguments."""
+    several arguments.
+    """
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """sqrt(x1 * x1 + x2 * x2) without intermediate overflow. The gradient at (0, 0) is 0."""
@@ -1349,12 +1363,14 @@ def jacobian(f: Callable, /, *args: Any, argnums: int | Sequence[int] | None = N
     For structures: the structure of the result, with the structure of the argument at each leaf.
     Rows are computed in reverse mode or columns in forward mode, whichever are fewer. Columns if
     the result is complex. A complex argument is refused, unless ``holomorphic=True`` states that
-    the function has one derivative, df/dz, and the result is complex."""
+    the function has one derivative, df/dz, and the result is complex.
+    """
 
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Returns the value of ``f`` and its tangent along ``tangents``, in one forward-mode run.
 
-    A tuple holds several arguments; ``tangents`` has the structure of ``primals``."""
+    A tuple holds several arguments; ``tangents`` has the structure of ``primals``.
+    """
 
 def lazy_barrier(*, wait: builtins.bool = False) -> None:
     """Runs all pending calls of this thread."""
@@ -1448,7 +1464,8 @@ def move(x: Any, tangent: Any) -> None:
     """Moves the tensors of ``x`` along a tangent of its structure, in place: ``x += tangent`` leaf
     by leaf.
 
-    Layers take the updates of their state. A None in the tangent leaves its part unchanged."""
+    Layers take the updates of their state. A None in the tangent leaves its part unchanged.
+    """
 
 def moveaxis(x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """x with the axes `source` moved to the places `destination`. The other axes keep their order."""
@@ -1469,7 +1486,8 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 def no_derivative(value: Any) -> NoDerivative:
     """Returns ``value`` as a constant for gradients: ``et.gradient(loss)(weights,
-    et.no_derivative(x))``."""
+    et.no_derivative(x))``.
+    """
 
 def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, as a tensor for each axis."""
@@ -1495,7 +1513,8 @@ def outer(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 def pad(x: ArrayLike, /, widths: int | Sequence[int] | Sequence[Sequence[int]], *, mode: str = 'constant', value: float = 0.0) -> Tensor:
     """x with a border. widths: the widths before and after each axis in turn, one pair for all axes, or one number; or
     a list of pairs, as for NumPy: ((0, 0), (1, 1)). mode: constant (`value`), reflect (mirrored without the edge),
-    symmetric (mirrored with the edge), edge or wrap."""
+    symmetric (mirrored with the edge), edge or wrap.
+    """
 
 def pending_nodes() -> int:
     """The number of pending calls of this thread."""
@@ -1528,7 +1547,8 @@ def py_function(f: Callable | None = None, /, *, out: Any = None, variables: Ite
     ``@et.py_function(out=et.float32)``.
 
     ``out`` declares the results: a dtype, an ``et.TensorSpec``, or a structure of them; ``()`` for
-    none. The default is a float32 scalar. See :func:`host_function`."""
+    none. The default is a float32 scalar. See :func:`host_function`.
+    """
 
 def read_limits() -> ReadLimits:
     """The limits for readers of files."""
@@ -1541,7 +1561,8 @@ def reciprocal(x: ArrayLike, /) -> Tensor:
 
 def recompute_grad(f: Callable) -> Callable:
     """Returns ``f`` with a derivative that keeps only its arguments, and runs ``f`` again when it
-    is needed."""
+    is needed.
+    """
 
 def register_pytree(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, tuple], Any]) -> type:
     """Makes a class a structure.
@@ -1551,7 +1572,8 @@ def register_pytree(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any
       unflatten: ``unflatten(aux, children)`` makes an object of them.
 
     Raises:
-      InvalidArgumentError: if the class is a structure already."""
+      InvalidArgumentError: if the class is a structure already.
+    """
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """x1 - x2 * floor(x1 / x2). The result has the sign of x2: the remainder of -7 by 3 is 2. An integer divisor of 0 is an error."""
@@ -1559,7 +1581,8 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 def repeat(x: ArrayLike, repeats: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Each element `repeats` times along an axis; of the flattened x if axis is None.
 
-    `repeats` may be a tensor with a number for each element."""
+    `repeats` may be a tensor with a number for each element.
+    """
 
 def reset_peak_memory(device: Any = None) -> None:
     """Resets peak_bytes to live_bytes."""
@@ -1568,7 +1591,8 @@ def reshape(x: ArrayLike, /, shape: int | Sequence[int], *, copy: builtins.bool 
     """The elements of x in another shape. One size may be -1.
 
     Tensors are values: the result shares storage until one of both is written, so copy=False is
-    always possible."""
+    always possible.
+    """
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which an op on these tensors, dtypes and numbers computes."""
@@ -1578,7 +1602,8 @@ def roll(x: ArrayLike, /, shift: int | Sequence[int], *, axis: int | Sequence[in
 
 def round(x: ArrayLike, /, decimals: int = 0, *, out: None = None) -> Tensor:
     """The nearest integers, or numbers with so many decimals; halves go to even. Negative `decimals` round to tens,
-    hundreds and so on. Of complex numbers the two parts are rounded."""
+    hundreds and so on. Of complex numbers the two parts are rounded.
+    """
 
 def rsqrt(x: ArrayLike, /) -> Tensor:
     """1 / sqrt(x)."""
@@ -1589,7 +1614,8 @@ def run_functions_eagerly(flag: builtins.bool = True) -> None:
 def scan(body: Callable, init: Any, xs: Any) -> tuple[Any, Any]:
     """Calls ``body(state, x)``, which returns ``(state, row)``, for each row of ``xs``.
 
-    Returns the last state and all output rows, stacked along a new axis 0."""
+    Returns the last state and all output rows, stacked along a new axis 0.
+    """
 
 def scatter(x: ArrayLike, indices: ArrayLike, updates: ArrayLike, /, *, mode: str = 'set') -> Tensor:
     """x with updated rows: row indices[i] is set to updates[i], or combined with updates[i]. Repeated indices are applied in order, so set keeps the last update. mode: set, add, mul, min or max."""
@@ -1700,7 +1726,8 @@ def switch_case(index: Any, branches: Sequence[Callable], *operands: Any) -> Any
     """Returns the result of branch number ``index``; all return the same structure.
 
     Raises:
-      OutOfRangeError: for an index without a branch."""
+      OutOfRangeError: for an index without a branch.
+    """
 
 def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Slices of x at indices along an axis, which x with one axis may leave out."""
@@ -1790,13 +1817,15 @@ def value_with_gradient(f: Callable, /, *args: Any, argnums: int | Sequence[int]
     """Returns a function that computes the value of ``f`` and its gradient in one run: ``(value,
     gradient)``.
 
-    With ``has_aux``: ``((value, aux), gradient)``."""
+    With ``has_aux``: ``((value, aux), gradient)``.
+    """
 
 def value_with_pullback(f: Callable, *args: Any, argnums: int | Sequence[int] | None = None) -> tuple[Any, Callable]:
     """Returns ``f(*args)``, of any structure, and its pullback.
 
     The pullback maps a cotangent, in the structure of the value, to the cotangents of the
-    arguments, as often as it is called."""
+    arguments, as often as it is called.
+    """
 
 def var(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """Variance over the given axes, or over all: the sum of squared distances from the mean, divided by n - correction for n elements. The result is NaN if n - correction is not positive."""
@@ -1806,7 +1835,8 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Tensor:
 
 def vjp(f: Callable, primals: Any, cotangent: Any) -> tuple[Any, Any]:
     """Returns the value at the arguments and the cotangents of the arguments. A tuple holds several
-    arguments."""
+    arguments.
+    """
 
 def vmap(f: Callable | None = None, /, *, in_axes: Any = 0, out_axes: int = 0, randomness: str = 'error') -> Callable:
     """Returns a function that maps ``f`` over examples, in one run on all of them.
@@ -1819,7 +1849,8 @@ def vmap(f: Callable | None = None, /, *, in_axes: Any = 0, out_axes: int = 0, r
         for each.
 
     Keyword arguments are the same for all examples. ``f`` cannot read elements: write ``if x > 0``
-    as ``where``."""
+    as ``where``.
+    """
 
 def wait_for_compile() -> None:
     """Waits until all requested machine code is made. For benchmarks."""
@@ -1832,7 +1863,8 @@ def while_loop(condition: Callable, body: Callable, init: Any, *, max_iterations
 
     A tuple is passed as separate arguments. The state keeps its structure and the types of its
     tensors, except for the sizes that ``shapes`` allows to change: ``{"state/rows": (None, 3)}``,
-    in eager code."""
+    in eager code.
+    """
 
 def worker_count() -> int:
     """The number of threads of one loop, including the caller: set_thread_count(), ETUDE_THREADS, or the processors that the process may use."""

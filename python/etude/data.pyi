@@ -40,14 +40,16 @@ def fashion_mnist(folder: str = '') -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Returns ((inputs, labels), (inputs, labels)) of Fashion-MNIST for training and tests.
 
     Inputs are float32 [n,28,28,1] in [0,1], labels int32 [n]. Default folder:
-    $ETUDE_DATA/fashion-mnist, or that of the Debian package dataset-fashion-mnist."""
+    $ETUDE_DATA/fashion-mnist, or that of the Debian package dataset-fashion-mnist.
+    """
 
 def from_frame(frame: Any, labels: str | list[str], *, dtype: Any = None) -> tuple[Any, Any]:
     """Inputs and labels of a table such as a pandas DataFrame: ``(inputs, labels)``.
 
     Inputs are the columns besides ``labels``, in their order, as ``dtype`` (default: float32).
     Labels of integers or bools keep their kind, as int32; others become ``dtype``. One name gives
-    labels of rank 1, a list of names rank 2."""
+    labels of rank 1, a list of names rank 2.
+    """
 
 def from_tensors(tensors: Any) -> Dataset:
     """The data set of the rows of a tensor, an array or a structure of them."""
@@ -58,5 +60,6 @@ def parallel_map(function: Callable, items: Iterable, *, workers: int = 2, ahead
     The processes are started anew, so that none inherits threads or locks; ``function`` is found by
     its module and name. At most ``workers * ahead`` results wait. Arguments and results are
     pickled: return NumPy arrays or tensors of the size of a batch. An error in a worker is raised
-    here. Closing the generator ends the processes."""
+    here. Closing the generator ends the processes.
+    """
 

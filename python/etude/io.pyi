@@ -16,17 +16,21 @@ def load(model: Any, path: str | os.PathLike) -> None:
     written.
 
     Raises:
-      InvalidArgumentError: with the paths, for a file of another structure."""
+      InvalidArgumentError: with the paths, for a file of another structure.
+    """
 
 def load_checkpoint(path: str | os.PathLike, model: Any, optimizer: Optimizer, data: Loader) -> None:
     """Restores the state that :func:`save_checkpoint` has written. All three must be made as for
-    the saved run."""
+    the saved run.
+    """
 
 def save(model: Any, path: str | os.PathLike, metadata: dict[str, str] | None = None) -> None:
     """Writes the tensors of a structure to a safetensors file, by their paths. C++ programs read it
-    by io::load."""
+    by io::load.
+    """
 
 def save_checkpoint(path: str | os.PathLike, model: Any, optimizer: Optimizer, data: Loader) -> None:
     """Writes model, optimiser and position of the data: a run resumes from it bit for bit, also in
-    C++."""
+    C++.
+    """
 

@@ -75,7 +75,8 @@ def outer(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 def pinv(x: ArrayLike, /, *, rtol: Any = None) -> Tensor:
     """The pseudo-inverse [.., n, m] of each matrix of x [.., m, n]. Singular values up to rtol times the largest count as 0.
     The default of rtol is max(m, n) times the epsilon of the dtype. It may be a tensor with a number for each matrix. The
-    derivative assumes constant rank."""
+    derivative assumes constant rank.
+    """
 
 class qr_result(NamedTuple):
     Q: Tensor

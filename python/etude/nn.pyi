@@ -11,7 +11,8 @@ from etude import Layer as _Layer, Optimizer
 
 class Cell(Layer):
     """One step of a recurrent layer: ``state = cell(x, state)``. The state of LSTM cells is an
-    ``et.nn.LSTMState``."""
+    ``et.nn.LSTMState``.
+    """
 
     def zero_state(self, n: int, dtype: Any = None) -> Any: ...
 
@@ -36,7 +37,8 @@ class Confusion:
 
 class History:
     """The numbers of a run: ``epochs`` (a dict each), ``batch_losses``, ``was_cancelled``,
-    ``why``. A notebook shows curves and a table."""
+    ``why``. A notebook shows curves and a table.
+    """
 
     epochs: list[dict[str, Any]]
 
@@ -145,7 +147,8 @@ def embedding_lookup(table: ArrayLike, ids: ArrayLike) -> Tensor:
 
 def evaluate(model: Any, inputs: Any, labels: Any, loss: Callable, *, batch: int = 500, metrics: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns loss, accuracy (for classes) and metrics of a model, in the inference phase; for
-    classes also their confusion matrix, ``"confusion"``, which a notebook draws."""
+    classes also their confusion matrix, ``"confusion"``, which a notebook draws.
+    """
 
 def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: int = 1, validation: tuple[Any, Any] | None = None, callbacks: Iterable[Any] = (), metrics: dict[str, Any] | None = None, mode: str = 'eager', on_non_finite: str = 'go_on', gradient_norms: builtins.bool = False, prolong: builtins.bool = False, steps_per_epoch: int | None = None) -> History:
     """Trains ``model`` in place, from the current position of ``data`` to the end of the last
@@ -167,7 +170,8 @@ def fit(model: Any, optimizer: Optimizer, data: Any, loss: Callable, *, epochs: 
       steps_per_epoch: of an iterable without an end, or for epochs of another length.
 
     Ctrl-C ends the run with the state after the last finished batch, and raises KeyboardInterrupt;
-    a further call with the same loader resumes it, bit for bit."""
+    a further call with the same loader resumes it, bit for bit.
+    """
 
 def fractional_max_pool2d(x: ArrayLike, ratio: float | Sequence[float], *, pseudo_random: builtins.bool = False, overlapping: builtins.bool = False, seed: int = 0) -> Tensor:
     """Largest element of each region of x [n, height, width, channels]. An axis has size / ratio regions, rounded down. Regions have at most two sizes. `seed` determines their order: shuffled, or pseudo-random by one number for each axis. Overlapping regions share their last row and column with the next region. ratio has one number for each axis of x, 1 for the first and the last axis."""
@@ -191,7 +195,8 @@ def keep_best(*, monitor: Any = None) -> Any:
     """A callback: at the end of the run, sets the model to its value after the best epoch.
 
     ``monitor``: an ``et.nn.Monitored``; default: the loss of the validation. Together with
-    ``et.nn.early_stopping`` the run ends with the best weights."""
+    ``et.nn.early_stopping`` the run ends with the best weights.
+    """
 
 def l2_normalize(x: ArrayLike, *, axis: int = -1, epsilon: float = 1e-12) -> Tensor:
     """x divided by its Euclidean length along an axis. A length below sqrt(epsilon) counts as sqrt(epsilon)."""
@@ -263,22 +268,32 @@ def summary(model: Any) -> str:
     """Returns a table of the parameters of a model: path, type, number of elements."""
 
 class AdaptiveSoftmax(Layer):
-    """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds the classes [cutoffs[i], cutoffs[i + 1]); the last cluster holds the classes up to `classes`. A cluster computes its scores after a projection to features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters]. Raises (construction): InvalidArgumentError for sizes below 1, and for cutoffs that do not rise between 0 and `classes`. Raises (call): InvalidArgumentError for an input of another size.
+    """Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class below cutoffs[0] and one for each cluster. Cluster i holds the classes [cutoffs[i], cutoffs[i + 1]); the last cluster holds the classes up to `classes`. A cluster computes its scores after a projection to features / divisor^(i + 1) numbers.
 
     Args:
       features (int)
       classes (int)
       cutoffs (list of int)
       divisor (float, default 4.0), at least 1: each cluster's projection is narrower by this factor
-      weight_init (initializer, default 'nn.glorot_uniform')"""
+      weight_init (initializer, default 'nn.glorot_uniform')
+
+    Shapes:
+      x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters].
+
+    Raises:
+      at construction: InvalidArgumentError for sizes below 1, and for cutoffs that do not rise between 0 and `classes`.
+      in a call: InvalidArgumentError for an input of another size."""
 
     def __init__(self, features: int, classes: int, cutoffs: Any, *, divisor: float = ..., weight_init: Any = ...) -> None: ...
 
 class AlphaDropout(Layer):
-    """Sets elements to the lowest value of selu with probability p, then scales and shifts all elements so that mean 0 and variance 1 are preserved: G. Klambauer et al., "Self-normalizing neural networks" (2017). Raises: as GaussianDropout.
+    """Sets elements to the lowest value of selu with probability p, then scales and shifts all elements so that mean 0 and variance 1 are preserved: G. Klambauer et al., "Self-normalizing neural networks" (2017).
 
     Args:
-      p (float)"""
+      p (float)
+
+    Raises:
+      as GaussianDropout."""
 
     def __init__(self, p: float) -> None: ...
 
@@ -313,13 +328,16 @@ class AvgPool3D(Layer):
     def __init__(self, window: Any, *, strides: Any = ..., padding: str = ...) -> None: ...
 
 class BatchNorm(Layer):
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running statistics. The training phase uses the statistics of the batch, with the biased variance, and makes the state update running += (batch - running) * (1 - momentum): the gradient of the model holds it, and optimizer.update and move() apply it. A layer that is called twice makes two updates. Raises (call): InvalidArgumentError for an input whose axis has another size.
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running statistics. The training phase uses the statistics of the batch, with the biased variance, and makes the state update running += (batch - running) * (1 - momentum): the gradient of the model holds it, and optimizer.update and move() apply it. A layer that is called twice makes two updates.
 
     Args:
       features (int)
       axis (int, default -1)
       momentum (float, default 0.99), in [0, 1]: of the running statistics
-      epsilon (float, default 0.001), at least 0"""
+      epsilon (float, default 0.001), at least 0
+
+    Raises:
+      in a call: InvalidArgumentError for an input whose axis has another size."""
 
     def __init__(self, features: int, *, axis: int = ..., momentum: float = ..., epsilon: float = ...) -> None: ...
 
@@ -334,7 +352,7 @@ class Bidirectional(Layer):
     def __init__(self, forward_cell: Any, backward_cell: Any, merge: str = ...) -> None: ...
 
 class Bilinear(Layer):
-    """x weight y + bias for each output. shapes: x [n, left], y [n, right], weight [left, right, out], bias [out], result [n, out]. Raises (construction): InvalidArgumentError for sizes below 1. Raises (call): InvalidArgumentError for inputs of other sizes.
+    """x weight y + bias for each output.
 
     Args:
       left (int)
@@ -343,12 +361,19 @@ class Bilinear(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       weight_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      x [n, left], y [n, right], weight [left, right, out], bias [out], result [n, out].
+
+    Raises:
+      at construction: InvalidArgumentError for sizes below 1.
+      in a call: InvalidArgumentError for inputs of other sizes."""
 
     def __init__(self, left: int, right: int, out: int, *, activation: Any = ..., bias: builtins.bool = ..., weight_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Conv1D(Layer):
-    """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
+    """activation(conv(x, filter) + bias).
 
     Args:
       window (int or list of int)
@@ -362,12 +387,15 @@ class Conv1D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [window.., in / groups, out], bias [out]."""
 
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., explicit_padding: Any = ..., dilations: Any = ..., groups: int = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Conv2D(Layer):
-    """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
+    """activation(conv(x, filter) + bias).
 
     Args:
       window (int or list of int)
@@ -381,12 +409,15 @@ class Conv2D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [window.., in / groups, out], bias [out]."""
 
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., explicit_padding: Any = ..., dilations: Any = ..., groups: int = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Conv3D(Layer):
-    """activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
+    """activation(conv(x, filter) + bias).
 
     Args:
       window (int or list of int)
@@ -400,7 +431,10 @@ class Conv3D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [window.., in / groups, out], bias [out]."""
 
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., explicit_padding: Any = ..., dilations: Any = ..., groups: int = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
@@ -419,7 +453,7 @@ class ConvBlock(Layer):
     def __init__(self, paths: Any, before: Any = ..., *, join: str = ..., keeps_input: builtins.bool = ..., splits: builtins.bool = ..., shuffles: builtins.bool = ..., activation: Any = ...) -> None: ...
 
 class ConvLSTM2DCell(Layer):
-    """An LSTMCell on images, with convolutions of padding "same" as its products: X. Shi et al., "Convolutional LSTM network" (2015), without peepholes. shapes: x [n, h, w, in], h and c [n, h, w, out], filter [height, width, in, 4 out], recurrent [height, width, out, 4 out], bias [4 out].
+    """An LSTMCell on images, with convolutions of padding "same" as its products: X. Shi et al., "Convolutional LSTM network" (2015), without peepholes.
 
     Args:
       window (int or list of int)
@@ -428,23 +462,29 @@ class ConvLSTM2DCell(Layer):
       forget_bias (float, default 0.0): added to the sum of the forget gate
       weight_init (initializer, default 'nn.glorot_uniform')
       recurrent_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      x [n, h, w, in], h and c [n, h, w, out], filter [height, width, in, 4 out], recurrent [height, width, out, 4 out], bias [4 out]."""
 
     def __init__(self, window: Any, in_: int, out: int, *, forget_bias: float = ..., weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class ConvNet(Layer):
-    """A chain of blocks, the mean over the image, and Dense layers. shapes: [n, h, w, in] to [n, classes]. Without a head the mean is the result.
+    """A chain of blocks, the mean over the image, and Dense layers.
 
     Args:
       blocks (list of nn.ConvBlock)
       head (list of nn.Dense)
       dropout (float, default 0.0), in [0, 1): before the last layer of the head
-      flattens (bool, default False): the head sees the whole image, not its mean"""
+      flattens (bool, default False): the head sees the whole image, not its mean
+
+    Shapes:
+      [n, h, w, in] to [n, classes]. Without a head the mean is the result."""
 
     def __init__(self, blocks: Any, head: Any, *, dropout: float = ..., flattens: builtins.bool = ...) -> None: ...
 
 class ConvUnit(Layer):
-    """A convolution, its normalisation and its activation, each of them optional; or a pooling. shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
+    """A convolution, its normalisation and its activation, each of them optional; or a pooling.
 
     Args:
       in_ (int)
@@ -461,7 +501,10 @@ class ConvUnit(Layer):
       momentum (float, default 0.99), in [0, 1]
       activation (activation or none, default None)
       squeezed (int, default 0), at least 0: channels of a SqueezeExcite at the end; 0: none
-      squeeze (nn.SqueezeExciteOptions, default 'nn.SqueezeExciteOptions()')"""
+      squeeze (nn.SqueezeExciteOptions, default 'nn.SqueezeExciteOptions()')
+
+    Shapes:
+      [n, h, w, in] to [n, h / stride, w / stride, out]."""
 
     def __init__(self, in_: int, out: int, *, window: int = ..., stride: int = ..., groups: int = ..., padding: str = ..., bias: builtins.bool = ..., norm: str = ..., norm_first: builtins.bool = ..., standardize: builtins.bool = ..., epsilon: float = ..., momentum: float = ..., activation: Any = ..., squeezed: int = ..., squeeze: Any = ...) -> None: ...
 
@@ -490,7 +533,7 @@ class Cropping3D(Layer):
     def __init__(self, widths: Any) -> None: ...
 
 class Dense(Layer):
-    """activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. If the weight has rank 3, each example is multiplied by its own matrix. Raises (construction): InvalidArgumentError for a size below 1. Raises (call): InvalidArgumentError for an input of another size.
+    """activation(x weight + bias).
 
     Args:
       in_ (int)
@@ -498,12 +541,19 @@ class Dense(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       weight_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      x [.., in], weight [in, out], bias [out]. If the weight has rank 3, each example is multiplied by its own matrix.
+
+    Raises:
+      at construction: InvalidArgumentError for a size below 1.
+      in a call: InvalidArgumentError for an input of another size."""
 
     def __init__(self, in_: int, out: int, *, activation: Any = ..., bias: builtins.bool = ..., weight_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class DepthwiseConv2D(Layer):
-    """`multiplier` filters for each channel. shapes: filter [height, width, in, multiplier], bias [in * multiplier]; the results of channel i begin at i * multiplier. Takes ConvOptions; the number of groups is the number of channels.
+    """`multiplier` filters for each channel.
 
     Args:
       window (int or list of int)
@@ -517,47 +567,75 @@ class DepthwiseConv2D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [height, width, in, multiplier], bias [in * multiplier]; the results of channel i begin at i * multiplier. Takes ConvOptions; the number of groups is the number of channels."""
 
     def __init__(self, window: Any, in_: int, multiplier: int = ..., *, strides: Any = ..., padding: str = ..., explicit_padding: Any = ..., dilations: Any = ..., groups: int = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class Dilation2D(Layer):
-    """The maximum over each window of x + filter, as et.image.dilation2d. With a filter of zeros it is max pooling with these strides. shapes: filter [height, width, channels]. Raises (construction): InvalidArgumentError for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding. Raises (call): InvalidArgumentError for an input of another rank or with other channels, and for an input that is too small for a result.
+    """The maximum over each window of x + filter, as et.image.dilation2d. With a filter of zeros it is max pooling with these strides.
 
     Args:
       filter (tensor)
       strides (int or list of int or none, default (1,)), at least 1
       rates (int or list of int or none, default (1,)), at least 1: distances between elements of the filter
-      padding (text, default 'valid'): or "same" """
+      padding (text, default 'valid'): or "same"
+
+    Shapes:
+      filter [height, width, channels].
+
+    Raises:
+      at construction: InvalidArgumentError for a filter of another rank, options out of their ranges, strides or rates that are neither one number nor two, or another padding.
+      in a call: InvalidArgumentError for an input of another rank or with other channels, and for an input that is too small for a result."""
 
     def __init__(self, filter: Any, *, strides: Any = ..., rates: Any = ..., padding: str = ...) -> None: ...
 
 class Dropout(Layer):
-    """In the training phase, sets each element to 0 with probability p and divides the others by 1 - p; otherwise the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap makes each example draw its own mask. Raises: FailedPreconditionError in the training phase inside a vmap with the option randomness = "error", the default. Raises (construction): InvalidArgumentError for p outside [0, 1).
+    """In the training phase, sets each element to 0 with probability p and divides the others by 1 - p; otherwise the identity. Draws from the generator of this thread. Inside a vmap, for example in per-example gradients, the option randomness = "different" of the vmap makes each example draw its own mask.
 
     Args:
-      p (float)"""
+      p (float)
+
+    Raises:
+      FailedPreconditionError in the training phase inside a vmap with the option randomness = "error", the default.
+      at construction: InvalidArgumentError for p outside [0, 1)."""
 
     def __init__(self, p: float) -> None: ...
 
 class Embedding(Layer):
-    """Looks up rows of a table. shapes: ids [..] of any integer dtype, table [vocabulary, size], result [.., size]. Negative ids count from the end. Raises (construction): InvalidArgumentError for a size below 1. Raises (call): InvalidArgumentError for ids that are not integers, OutOfRangeError for an id without a row.
+    """Looks up rows of a table.
 
     Args:
       vocabulary (int)
       size (int)
-      init (initializer, default 'nn.random_uniform()')"""
+      init (initializer, default 'nn.random_uniform()')
+
+    Shapes:
+      ids [..] of any integer dtype, table [vocabulary, size], result [.., size]. Negative ids count from the end.
+
+    Raises:
+      at construction: InvalidArgumentError for a size below 1.
+      in a call: InvalidArgumentError for ids that are not integers, OutOfRangeError for an id without a row."""
 
     def __init__(self, vocabulary: int, size: int, *, init: Any = ...) -> None: ...
 
 class EmbeddingBag(Layer):
-    """Returns the sum, the mean or the elementwise maximum of the rows of each bag. `mode` is "sum", "mean" or "max". shapes: ids [.., bag], result [.., size]. Raises (construction): as Embedding; InvalidArgumentError for an unknown mode. Raises (call): as Embedding; InvalidArgumentError for ids of rank 0.
+    """Returns the sum, the mean or the elementwise maximum of the rows of each bag. `mode` is "sum", "mean" or "max".
 
     Args:
       vocabulary (int)
       size (int)
       mode (text, default 'mean')
-      init (initializer, default 'nn.random_uniform()')"""
+      init (initializer, default 'nn.random_uniform()')
+
+    Shapes:
+      ids [.., bag], result [.., size].
+
+    Raises:
+      at construction: as Embedding; InvalidArgumentError for an unknown mode.
+      in a call: as Embedding; InvalidArgumentError for ids of rank 0."""
 
     def __init__(self, vocabulary: int, size: int, mode: str = ..., *, init: Any = ...) -> None: ...
 
@@ -578,41 +656,53 @@ class Flatten(Layer):
     def __init__(self) -> None: ...
 
 class FractionalMaxPool2D(Layer):
-    """Divides height and width into size / ratio regions, and returns the maximum of each region, as the op fractional_max_pool2d. `ratio` has a number for each axis; it must be 1 for examples and channels. Raises (construction): InvalidArgumentError if the ratio of examples or channels is not 1, and for a ratio below 1.
+    """Divides height and width into size / ratio regions, and returns the maximum of each region, as the op fractional_max_pool2d. `ratio` has a number for each axis; it must be 1 for examples and channels.
 
     Args:
       ratio (list of float)
       pseudo_random (bool, default False): regions from one number per axis; else shuffled sizes
       overlapping (bool, default False)
-      seed (int, default 0): the same regions for the same seed and size, in every call"""
+      seed (int, default 0): the same regions for the same seed and size, in every call
+
+    Raises:
+      at construction: InvalidArgumentError if the ratio of examples or channels is not 1, and for a ratio below 1."""
 
     def __init__(self, ratio: Any, *, pseudo_random: builtins.bool = ..., overlapping: builtins.bool = ..., seed: int = ...) -> None: ...
 
 class GRUCell(Layer):
-    """K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset gate after the recurrent product. The blocks of x weight + bias and of h recurrent + recurrent_bias are z, r, n. The next state is h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums of their blocks. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden].
+    """K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset gate after the recurrent product. The blocks of x weight + bias and of h recurrent + recurrent_bias are z, r, n. The next state is h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums of their blocks.
 
     Args:
       input (int)
       hidden (int)
       weight_init (initializer, default 'nn.glorot_uniform')
       recurrent_init (initializer, default 'nn.glorot_uniform'): of the part that multiplies the state
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden]."""
 
     def __init__(self, input: int, hidden: int, *, weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class GaussianDropout(Layer):
-    """Multiplies by normal noise of mean 1 and variance p / (1 - p), the variance of Dropout(p). Raises (construction): InvalidArgumentError for p outside [0, 1).
+    """Multiplies by normal noise of mean 1 and variance p / (1 - p), the variance of Dropout(p).
 
     Args:
-      p (float)"""
+      p (float)
+
+    Raises:
+      at construction: InvalidArgumentError for p outside [0, 1)."""
 
     def __init__(self, p: float) -> None: ...
 
 class GaussianNoise(Layer):
-    """Adds normal noise of mean 0. Raises (construction): InvalidArgumentError for a negative deviation.
+    """Adds normal noise of mean 0.
 
     Args:
-      stddev (float)"""
+      stddev (float)
+
+    Raises:
+      at construction: InvalidArgumentError for a negative deviation."""
 
     def __init__(self, stddev: float) -> None: ...
 
@@ -647,13 +737,17 @@ class GlobalMaxPool3D(Layer):
     def __init__(self) -> None: ...
 
 class GroupNorm(Layer):
-    """As LayerNorm, with statistics over all axes except the first, separately for each of `groups` groups of adjacent features. Raises (construction): InvalidArgumentError for groups that do not divide the features, and for axis 0. Raises (call): InvalidArgumentError for an input whose axis has another size.
+    """As LayerNorm, with statistics over all axes except the first, separately for each of `groups` groups of adjacent features.
 
     Args:
       features (int)
       groups (int)
       axis (int, default -1)
-      epsilon (float, default 0.001), at least 0"""
+      epsilon (float, default 0.001), at least 0
+
+    Raises:
+      at construction: InvalidArgumentError for groups that do not divide the features, and for axis 0.
+      in a call: InvalidArgumentError for an input whose axis has another size."""
 
     def __init__(self, features: int, groups: int, *, axis: int = ..., epsilon: float = ...) -> None: ...
 
@@ -680,7 +774,7 @@ class InvertedResidual(Layer):
     def __init__(self, in_: int, out: int, *, stride: int = ..., expansion: int = ..., squeezed: int = ...) -> None: ...
 
 class LSTMCell(Layer):
-    """S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. The blocks of [x, h] weight + bias are i, g, f, o, in this order. The next state is c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias [4 hidden].
+    """S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. The blocks of [x, h] weight + bias are i, g, f, o, in this order. The next state is c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c').
 
     Args:
       input (int)
@@ -688,7 +782,10 @@ class LSTMCell(Layer):
       forget_bias (float, default 0.0): added to the sum of the forget gate
       weight_init (initializer, default 'nn.glorot_uniform')
       recurrent_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      weight [input + hidden, 4 hidden], bias [4 hidden]."""
 
     def __init__(self, input: int, hidden: int, *, forget_bias: float = ..., weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
@@ -701,28 +798,42 @@ class Lambda(Layer):
     def __init__(self, function: Any) -> None: ...
 
 class LayerNorm(Layer):
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset, with the statistics of each example over `axes`. shapes: scale and offset have the sizes of x on the axes, in ascending order. Raises (construction): InvalidArgumentError for sizes below 1 and another number of axes. Raises (call): InvalidArgumentError for an input of other sizes on the axes.
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, with the statistics of each example over `axes`.
 
     Args:
       shape (int or list of int)
       axes (int or list of int or none, default None): default: the last axes, one for each size of the shape
       epsilon (float, default 0.001), at least 0
-      offset (bool, default True)"""
+      offset (bool, default True)
+
+    Shapes:
+      scale and offset have the sizes of x on the axes, in ascending order.
+
+    Raises:
+      at construction: InvalidArgumentError for sizes below 1 and another number of axes.
+      in a call: InvalidArgumentError for an input of other sizes on the axes."""
 
     def __init__(self, shape: Any, *, axes: Any = ..., epsilon: float = ..., offset: builtins.bool = ...) -> None: ...
 
 class LoRA(Layer):
-    """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). The result is base(x) + alpha / rank (x down) up; `up` is initially 0. shapes: down [in, rank], up [rank, out]. Raises (construction): InvalidArgumentError for a rank below 1. Raises (call): as Dense.
+    """A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank adaptation of large language models" (2021). The result is base(x) + alpha / rank (x down) up; `up` is initially 0.
 
     Args:
       base_layer (nn.Dense)
       rank (int)
-      alpha (float, default 1.0)"""
+      alpha (float, default 1.0)
+
+    Shapes:
+      down [in, rank], up [rank, out].
+
+    Raises:
+      at construction: InvalidArgumentError for a rank below 1.
+      in a call: as Dense."""
 
     def __init__(self, base_layer: Any, rank: int, alpha: float = ...) -> None: ...
 
 class LocallyConnected1D(Layer):
-    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. Raises (call): also InvalidArgumentError for an input of another size.
+    """A convolution without padding, with a separate filter for each position of the result.
 
     Args:
       image (int or list of int)
@@ -733,12 +844,18 @@ class LocallyConnected1D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs.
+
+    Raises:
+      in a call: also InvalidArgumentError for an input of another size."""
 
     def __init__(self, image: Any, window: Any, in_: int, out: int, *, strides: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class LocallyConnected2D(Layer):
-    """A convolution without padding, with a separate filter for each position of the result. shapes: filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs. Raises (call): also InvalidArgumentError for an input of another size.
+    """A convolution without padding, with a separate filter for each position of the result.
 
     Args:
       image (int or list of int)
@@ -749,26 +866,38 @@ class LocallyConnected2D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs.
+
+    Raises:
+      in a call: also InvalidArgumentError for an input of another size."""
 
     def __init__(self, image: Any, window: Any, in_: int, out: int, *, strides: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class MLP(Layer):
-    """A chain of Dense layers: MLP({784, 256, 10}). Raises (construction): InvalidArgumentError for fewer than two sizes, and for a size below 1.
+    """A chain of Dense layers: MLP([784, 256, 10]).
 
     Args:
       sizes (int or list of int)
       activation (activation or none, default None): between the layers; default: relu
       last (activation or none, default None): after the last layer
-      dropout (float, default 0.0), in [0, 1): after each activation between layers"""
+      dropout (float, default 0.0), in [0, 1): after each activation between layers
+
+    Raises:
+      at construction: InvalidArgumentError for fewer than two sizes, and for a size below 1."""
 
     def __init__(self, sizes: Any, *, activation: Any = ..., last: Any = ..., dropout: float = ...) -> None: ...
 
 class Masking(Layer):
-    """A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0. `lengths` returns the number of steps of each example before the padding at its end, for Recurrent. Raises (call): InvalidArgumentError unless x has 3 axes.
+    """A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0. `lengths` returns the number of steps of each example before the padding at its end, for Recurrent.
 
     Args:
-      value (float, default 0.0)"""
+      value (float, default 0.0)
+
+    Raises:
+      in a call: InvalidArgumentError unless x has 3 axes."""
 
     def __init__(self, value: float = ...) -> None: ...
 
@@ -814,7 +943,7 @@ def Monitored(*, name: str = ..., rises: Any = ..., min_delta: float = ...) -> A
       min_delta (float, default 0.0), at least 0: a gain of at most this is no improvement"""
 
 class MultiHeadAttention(Layer):
-    """Each head computes softmax(q k^T / sqrt(size)) v from its part of the projections; then all heads are projected. The attention weights are never stored, with or without dropout, so memory is linear in time and keys. shapes: x [n, time, dim], and the same for the result. Raises (construction): InvalidArgumentError unless heads divide dim. Raises (call): InvalidArgumentError for an input of another size.
+    """Each head computes softmax(q k^T / sqrt(size)) v from its part of the projections; then all heads are projected. The attention weights are never stored, with or without dropout, so memory is linear in time and keys.
 
     Args:
       dim (int)
@@ -823,34 +952,55 @@ class MultiHeadAttention(Layer):
       causal (bool, default False): a query sees keys up to its own position
       bias (bool, default True)
       rotary (bool, default False): queries and keys are rotated by their positions
-      weight_init (initializer, default 'nn.glorot_uniform')"""
+      weight_init (initializer, default 'nn.glorot_uniform')
+
+    Shapes:
+      x [n, time, dim], and the same for the result.
+
+    Raises:
+      at construction: InvalidArgumentError unless heads divide dim.
+      in a call: InvalidArgumentError for an input of another size."""
 
     def __init__(self, dim: int, heads: int, *, dropout: float = ..., causal: builtins.bool = ..., bias: builtins.bool = ..., rotary: builtins.bool = ..., weight_init: Any = ...) -> None: ...
 
 class PReLU(Layer):
-    """x where it is positive, else x times a learned factor. Each feature of the last axis has a factor; if `features` is 1, all share a single factor. Raises (construction): InvalidArgumentError for features below 1. Raises (call): InvalidArgumentError for an input with other features.
+    """x where it is positive, else x times a learned factor. Each feature of the last axis has a factor; if `features` is 1, all share a single factor.
 
     Args:
       features (int, default 1)
-      slope_init (initializer, default 'nn.constant(value=0.25)')"""
+      slope_init (initializer, default 'nn.constant(value=0.25)')
+
+    Raises:
+      at construction: InvalidArgumentError for features below 1.
+      in a call: InvalidArgumentError for an input with other features."""
 
     def __init__(self, features: int = ..., slope_init: Any = ...) -> None: ...
 
 class PatchEmbedding(Layer):
-    """Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth 16x16 words" (2020). shapes: [n, h, w, in] to [n, (h / patch) (w / patch), dim]. Raises (call): InvalidArgumentError for an image whose sides are not multiples of the patch.
+    """Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth 16x16 words" (2020).
 
     Args:
       patch (int)
       in_ (int)
-      dim (int)"""
+      dim (int)
+
+    Shapes:
+      [n, h, w, in] to [n, (h / patch) (w / patch), dim].
+
+    Raises:
+      in a call: InvalidArgumentError for an image whose sides are not multiples of the patch."""
 
     def __init__(self, patch: int, in_: int, dim: int) -> None: ...
 
 class Permute(Layer):
-    """Permutes the axes after the first; `axes` counts them from 1. Permute({2, 1}) swaps two axes. Raises (construction): InvalidArgumentError unless `axes` is a permutation of 1 to its length. Raises (call): InvalidArgumentError for an input of another rank.
+    """Permutes the axes after the first; `axes` counts them from 1. Permute([2, 1]) swaps two axes.
 
     Args:
-      axes (list of int)"""
+      axes (list of int)
+
+    Raises:
+      at construction: InvalidArgumentError unless `axes` is a permutation of 1 to its length.
+      in a call: InvalidArgumentError for an input of another rank."""
 
     def __init__(self, axes: Any) -> None: ...
 
@@ -863,46 +1013,59 @@ class PixelShuffle(Layer):
     def __init__(self, block: int) -> None: ...
 
 class PositionalEmbedding(Layer):
-    """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are the fixed sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5. Raises (construction): InvalidArgumentError for a length or size below 1, and for an odd size if `learned` is false. Raises (call): InvalidArgumentError if time exceeds the length, or if the last axis of x has another size than the layer.
+    """Adds a row for each position to x [.., time, size]. If `learned` is true, the rows are parameters. Otherwise they are the fixed sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5.
 
     Args:
       length (int)
       size (int)
-      learned (bool, default True)"""
+      learned (bool, default True)
+
+    Raises:
+      at construction: InvalidArgumentError for a length or size below 1, and for an odd size if `learned` is false.
+      in a call: InvalidArgumentError if time exceeds the length, or if the last axis of x has another size than the layer."""
 
     def __init__(self, length: int, size: int, learned: builtins.bool = ...) -> None: ...
 
 class Precision(Layer):
-    """A layer or model with a policy. Each call casts the parameters and a floating input to the compute dtype, and the result to the output dtype. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy. Raises (construction): InvalidArgumentError for a dtype that is not floating. Raises (call): the errors of the layer, with the path of the layer; InvalidArgumentError for an op whose operands have several floating dtypes.
+    """A layer or model with a policy. Each call casts the parameters and a floating input to the compute dtype, and the result to the output dtype. State, such as running statistics, remains float32, or float64 if the parameters are float64. A part that is itself a Precision uses its own policy.
 
     Args:
       layer (layer)
-      policy (nn.PrecisionPolicy, default 'nn.PrecisionPolicy(compute=bfloat16)')"""
+      policy (nn.PrecisionPolicy, default 'nn.PrecisionPolicy(compute=bfloat16)')
+
+    Raises:
+      at construction: InvalidArgumentError for a dtype that is not floating.
+      in a call: the errors of the layer, with the path of the layer; InvalidArgumentError for an op whose operands have several floating dtypes."""
 
     def __init__(self, layer: Any, policy: Any = ...) -> None: ...
 
 def PrecisionPolicy(*, compute: DTypeLike = ..., parameter: DTypeLike = ..., output: DTypeLike = ...) -> Any:
-    """
-
-    Args:
+    """Args:
       compute (dtype, default etude.float32): of inputs and parameters during a call
       parameter (dtype, default etude.float32): of parameters between calls, and of gradients and updates
       output (dtype, default etude.float32): of the result"""
 
 class QuantizedDense(Layer):
-    """A Dense layer for inference whose weight is stored as int8 with one factor for each output. It needs a quarter of the memory. It has no trainable parameters. Raises (construction): InvalidArgumentError for a layer with a weight of rank 3. Raises (call): as Dense.
+    """A Dense layer for inference whose weight is stored as int8 with one factor for each output. It needs a quarter of the memory. It has no trainable parameters.
 
     Args:
-      layer (nn.Dense)"""
+      layer (nn.Dense)
+
+    Raises:
+      at construction: InvalidArgumentError for a layer with a weight of rank 3.
+      in a call: as Dense."""
 
     def __init__(self, layer: Any) -> None: ...
 
 class RMSNorm(Layer):
-    """x / sqrt(mean square + epsilon) * scale, over the last axis. Raises: as LayerNorm.
+    """x / sqrt(mean square + epsilon) * scale, over the last axis.
 
     Args:
       size (int)
-      epsilon (float, default 0.001)"""
+      epsilon (float, default 0.001)
+
+    Raises:
+      as LayerNorm."""
 
     def __init__(self, size: int, epsilon: float = ...) -> None: ...
 
@@ -916,10 +1079,13 @@ class Recurrent(Layer):
     def __init__(self, cell: Any, *, last_output: builtins.bool = ...) -> None: ...
 
 class RepeatVector(Layer):
-    """[n, ..] to [n, times, ..]. Raises (construction): InvalidArgumentError for times below 1.
+    """[n, ..] to [n, times, ..].
 
     Args:
-      times (int)"""
+      times (int)
+
+    Raises:
+      at construction: InvalidArgumentError for times below 1."""
 
     def __init__(self, times: int) -> None: ...
 
@@ -932,27 +1098,38 @@ class Reshape(Layer):
     def __init__(self, shape: Any) -> None: ...
 
 class ResidualBlock(Layer):
-    """Two convolutions of 3 by 3 with normalisation, added to x, then relu: K. He et al., "Deep residual learning for image recognition" (2015). shapes: [n, h, w, in] to [n, h / stride, w / stride, out]. Raises (construction): InvalidArgumentError for channels below 1, for another shortcut, and for padding to fewer channels. Raises (call): as Conv2D.
+    """Two convolutions of 3 by 3 with normalisation, added to x, then relu: K. He et al., "Deep residual learning for image recognition" (2015).
 
     Args:
       in_ (int)
       out (int)
       stride (int, default 1), at least 1
-      shortcut (text, default 'projection'): The shortcut if the shape changes. "projection": a convolution of 1 by 1 with normalisation. "padding": x, read with the stride, with zeros as additional channels; it has no parameters."""
+      shortcut (text, default 'projection'): The shortcut if the shape changes. "projection": a convolution of 1 by 1 with normalisation. "padding": x, read with the stride, with zeros as additional channels; it has no parameters.
+
+    Shapes:
+      [n, h, w, in] to [n, h / stride, w / stride, out].
+
+    Raises:
+      at construction: InvalidArgumentError for channels below 1, for another shortcut, and for padding to fewer channels.
+      in a call: as Conv2D."""
 
     def __init__(self, in_: int, out: int, *, stride: int = ..., shortcut: str = ...) -> None: ...
 
 class RotaryEmbedding(Layer):
-    """Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op rotary_embedding does. Apply it to the queries and keys of attention. `first` is the position of the first row. Raises (construction): InvalidArgumentError for a size that is odd or below 2, and for a base that is not above 0. Raises (call): InvalidArgumentError if the last axis of x has another size than the layer.
+    """Rotates pairs of elements of x [.., time, size] by angles that grow with the position, as the op rotary_embedding does. Apply it to the queries and keys of attention. `first` is the position of the first row.
 
     Args:
       size (int)
-      base (float, default 10000.0)"""
+      base (float, default 10000.0)
+
+    Raises:
+      at construction: InvalidArgumentError for a size that is odd or below 2, and for a base that is not above 0.
+      in a call: InvalidArgumentError if the last axis of x has another size than the layer."""
 
     def __init__(self, size: int, base: float = ...) -> None: ...
 
 class SeparableConv1D(Layer):
-    """A depthwise convolution, then a convolution that mixes the channels. shapes: depthwise [window.., in, multiplier], pointwise [1.., in * multiplier, out], bias [out].
+    """A depthwise convolution, then a convolution that mixes the channels.
 
     Args:
       window (int or list of int)
@@ -966,12 +1143,15 @@ class SeparableConv1D(Layer):
       bias (bool, default True)
       depthwise_init (initializer, default 'nn.glorot_uniform')
       pointwise_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      depthwise [window.., in, multiplier], pointwise [1.., in * multiplier, out], bias [out]."""
 
     def __init__(self, window: Any, in_: int, out: int, *, multiplier: int = ..., strides: Any = ..., padding: str = ..., dilations: Any = ..., activation: Any = ..., bias: builtins.bool = ..., depthwise_init: Any = ..., pointwise_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class SeparableConv2D(Layer):
-    """A depthwise convolution, then a convolution that mixes the channels. shapes: depthwise [window.., in, multiplier], pointwise [1.., in * multiplier, out], bias [out].
+    """A depthwise convolution, then a convolution that mixes the channels.
 
     Args:
       window (int or list of int)
@@ -985,27 +1165,40 @@ class SeparableConv2D(Layer):
       bias (bool, default True)
       depthwise_init (initializer, default 'nn.glorot_uniform')
       pointwise_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      depthwise [window.., in, multiplier], pointwise [1.., in * multiplier, out], bias [out]."""
 
     def __init__(self, window: Any, in_: int, out: int, *, multiplier: int = ..., strides: Any = ..., padding: str = ..., dilations: Any = ..., activation: Any = ..., bias: builtins.bool = ..., depthwise_init: Any = ..., pointwise_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class SimpleRNNCell(Layer):
-    """tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. All cells throw the same errors. Raises (construction): InvalidArgumentError for sizes below 1. Raises (call): InvalidArgumentError for an input or a state of another size.
+    """tanh([x, state] weight + bias).
 
     Args:
       input (int)
       hidden (int)
       weight_init (initializer, default 'nn.glorot_uniform')
       recurrent_init (initializer, default 'nn.glorot_uniform'): of the part that multiplies the state
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      x [n, input], state and result [n, hidden], weight [input + hidden, hidden], bias [hidden]. All cells raise the same errors.
+
+    Raises:
+      at construction: InvalidArgumentError for sizes below 1.
+      in a call: InvalidArgumentError for an input or a state of another size."""
 
     def __init__(self, input: int, hidden: int, *, weight_init: Any = ..., recurrent_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class SpatialDropout(Layer):
-    """Dropout of whole channels of [n, .., channels]. Raises: as GaussianDropout.
+    """Dropout of whole channels of [n, .., channels].
 
     Args:
-      p (float)"""
+      p (float)
+
+    Raises:
+      as GaussianDropout."""
 
     def __init__(self, p: float) -> None: ...
 
@@ -1018,33 +1211,37 @@ class SpectralNorm(Layer):
     def __init__(self, layer: Any) -> None: ...
 
 class SqueezeExcite(Layer):
-    """Multiplies each channel by a factor in (0, 1) that is computed from all channels: J. Hu et al., "Squeeze-and-excitation networks" (2017). shapes: x and result [n, .., channels].
+    """Multiplies each channel by a factor in (0, 1) that is computed from all channels: J. Hu et al., "Squeeze-and-excitation networks" (2017).
 
     Args:
       channels (int)
       squeezed (int)
       activation (activation or none, default None): of the squeezed numbers; default: relu
-      gate (activation or none, default None): makes the factors; default: sigmoid"""
+      gate (activation or none, default None): makes the factors; default: sigmoid
+
+    Shapes:
+      x and result [n, .., channels]."""
 
     def __init__(self, channels: int, squeezed: int, *, activation: Any = ..., gate: Any = ...) -> None: ...
 
 def SqueezeExciteOptions(*, activation: Any = ..., gate: Any = ...) -> Any:
-    """
-
-    Args:
+    """Args:
       activation (activation or none, default None): of the squeezed numbers; default: relu
       gate (activation or none, default None): makes the factors; default: sigmoid"""
 
 class StochasticDepth(Layer):
-    """Dropout of whole examples, for the branch that a block adds to its input. Raises: as GaussianDropout.
+    """Dropout of whole examples, for the branch that a block adds to its input.
 
     Args:
-      p (float)"""
+      p (float)
+
+    Raises:
+      as GaussianDropout."""
 
     def __init__(self, p: float) -> None: ...
 
 class TextDecoder(Layer):
-    """A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Returns logits of the next token at each position: products with the word table. shapes: ids [n, time] to [n, time, vocabulary]. Raises: as TextEncoder.
+    """A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Returns logits of the next token at each position: products with the word table.
 
     Args:
       vocabulary (int, default 50257), at least 1
@@ -1052,12 +1249,18 @@ class TextDecoder(Layer):
       dim (int, default 768), at least 1
       layers (int, default 12), at least 1
       heads (int, default 12), at least 1
-      dropout (float, default 0.1), in [0, 1)"""
+      dropout (float, default 0.1), in [0, 1)
+
+    Shapes:
+      ids [n, time] to [n, time, vocabulary].
+
+    Raises:
+      as TextEncoder."""
 
     def __init__(self, *, vocabulary: int = ..., positions: int = ..., dim: int = ..., layers: int = ..., heads: int = ..., dropout: float = ...) -> None: ...
 
 class TextEncoder(Layer):
-    """J. Devlin et al., "BERT" (2018). shapes: ids [n, time] to [n, time, dim]. Raises (construction): as TransformerEncoderLayer. Raises (call): InvalidArgumentError for ids that are not integers [n, time] and for texts longer than `positions`; OutOfRangeError for an id out of range.
+    """J. Devlin et al., "BERT" (2018).
 
     Args:
       vocabulary (int, default 30522), at least 1
@@ -1070,7 +1273,14 @@ class TextEncoder(Layer):
       hidden (int, default 0), at least 0: of the feed-forward parts; 0: four times dim
       shared (bool, default False): all layers share one set of parameters
       pooler (bool, default True)
-      dropout (float, default 0.1), in [0, 1)"""
+      dropout (float, default 0.1), in [0, 1)
+
+    Shapes:
+      ids [n, time] to [n, time, dim].
+
+    Raises:
+      at construction: as TransformerEncoderLayer.
+      in a call: InvalidArgumentError for ids that are not integers [n, time] and for texts longer than `positions`; OutOfRangeError for an id out of range."""
 
     def __init__(self, *, vocabulary: int = ..., positions: int = ..., types: int = ..., dim: int = ..., embedding: int = ..., layers: int = ..., heads: int = ..., hidden: int = ..., shared: builtins.bool = ..., pooler: builtins.bool = ..., dropout: float = ...) -> None: ...
 
@@ -1078,15 +1288,18 @@ def Throughput() -> Any:
     """Samples per second since construction or reset()."""
 
 class TimeDistributed(Layer):
-    """Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..]. Raises: the errors of the layer; InvalidArgumentError for fewer than 2 axes.
+    """Applies a layer at each step: the layer receives x [n, time, ..] as [n * time, ..].
 
     Args:
-      layer (layer)"""
+      layer (layer)
+
+    Raises:
+      the errors of the layer; InvalidArgumentError for fewer than 2 axes."""
 
     def __init__(self, layer: Any) -> None: ...
 
 class TransformerDecoderLayer(Layer):
-    """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input. Raises: as MultiHeadAttention.
+    """Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to its input.
 
     Args:
       dim (int)
@@ -1097,12 +1310,15 @@ class TransformerDecoderLayer(Layer):
       norm_first (bool, default True): normalises the input of each part; else each sum
       epsilon (float, default 1e-05), at least 0
       activation (activation or none, default None): default: gelu
-      rotary (bool, default False)"""
+      rotary (bool, default False)
+
+    Raises:
+      as MultiHeadAttention."""
 
     def __init__(self, dim: int, heads: int, *, hidden: int = ..., dropout: float = ..., causal: builtins.bool = ..., norm_first: builtins.bool = ..., epsilon: float = ..., activation: Any = ..., rotary: builtins.bool = ...) -> None: ...
 
 class TransformerEncoderLayer(Layer):
-    """Self-attention and two Dense layers, each added to its input. shapes: x and result [n, time, dim]. Raises: as MultiHeadAttention.
+    """Self-attention and two Dense layers, each added to its input.
 
     Args:
       dim (int)
@@ -1113,12 +1329,18 @@ class TransformerEncoderLayer(Layer):
       norm_first (bool, default True): normalises the input of each part; else each sum
       epsilon (float, default 1e-05), at least 0
       activation (activation or none, default None): default: gelu
-      rotary (bool, default False)"""
+      rotary (bool, default False)
+
+    Shapes:
+      x and result [n, time, dim].
+
+    Raises:
+      as MultiHeadAttention."""
 
     def __init__(self, dim: int, heads: int, *, hidden: int = ..., dropout: float = ..., causal: builtins.bool = ..., norm_first: builtins.bool = ..., epsilon: float = ..., activation: Any = ..., rotary: builtins.bool = ...) -> None: ...
 
 class TransposedConv1D(Layer):
-    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same".
+    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options.
 
     Args:
       window (int or list of int)
@@ -1130,12 +1352,15 @@ class TransposedConv1D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same"."""
 
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., output_padding: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class TransposedConv2D(Layer):
-    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same".
+    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options.
 
     Args:
       window (int or list of int)
@@ -1147,12 +1372,15 @@ class TransposedConv2D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same"."""
 
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., output_padding: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
 class TransposedConv3D(Layer):
-    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options. shapes: filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same".
+    """activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these options.
 
     Args:
       window (int or list of int)
@@ -1164,7 +1392,10 @@ class TransposedConv3D(Layer):
       activation (activation or none, default None)
       bias (bool, default True)
       filter_init (initializer, default 'nn.glorot_uniform')
-      bias_init (initializer, default 'nn.zeros')"""
+      bias_init (initializer, default 'nn.zeros')
+
+    Shapes:
+      filter [window.., out, in], bias [out]; an axis of size s gets the size (s - 1) * stride + window + output_padding, or s * stride with padding "same"."""
 
     def __init__(self, window: Any, in_: int, out: int, *, strides: Any = ..., padding: str = ..., output_padding: Any = ..., activation: Any = ..., bias: builtins.bool = ..., filter_init: Any = ..., bias_init: Any = ...) -> None: ...
 
@@ -1268,20 +1499,32 @@ def cosine_similarity_loss(predicted: ArrayLike, expected: ArrayLike, third: Arr
       weights (tensor or none, default None)"""
 
 def csv_log(path: str, *, append: builtins.bool = ...) -> Any:
-    """Writes a row for each epoch: "epoch", counted from 1, and all numbers_of() the epoch. A row is in the file when its epoch has ended. Raises: while training FailedPreconditionError, naming the file, if it cannot be written, or if
+    """Writes a row for each epoch: "epoch", counted from 1, and all numbers_of() the epoch. A row is in the file when its epoch has ended.
 
     Args:
       path (text)
-      append (bool, default False): to an existing file, which must have the same columns"""
+      append (bool, default False): to an existing file, which must have the same columns
+
+    Raises:
+      while training FailedPreconditionError, naming the file, if it cannot be written, or if"""
 
 def ctc_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., logit_lengths: Any = ..., label_lengths: Any = ..., blank: int = ...) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, as a mean over sequences. A label may span several steps, and there may be blanks between labels. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient. Raises: OutOfRangeError for labels out of range. cost: steps * labels per sequence, a few calls per step.
+    """Connectionist temporal classification (Graves et al. 2006): -log of the probability that the steps spell the labels, as a mean over sequences. A label may span several steps, and there may be blanks between labels.
 
     Args:
       reduction (text or none, default None)
       logit_lengths (tensor or none, default None): integers [n]; absent: all steps
       label_lengths (tensor or none, default None): integers [n]; absent: all labels
-      blank (int, default 0), at least 0: the class that means "no label" """
+      blank (int, default 0), at least 0: the class that means "no label"
+
+    Shapes:
+      logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels]. With too few steps the loss is infinite and has no gradient.
+
+    Raises:
+      OutOfRangeError for labels out of range.
+
+    Cost:
+      steps * labels per sequence, a few calls per step."""
 
 def dice_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ..., smooth: float = ...) -> Tensor:
     """For each sample of probabilities and masks [n, ..]: dice_loss is 1 - (2 |p e| + s) / (|p| + |e| + s), and iou_loss 1 - (|p e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
@@ -1319,13 +1562,19 @@ def glorot_normal() -> Any:
     """Truncated normal distributions with the same variances as the uniform ones."""
 
 def glorot_uniform() -> Any:
-    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. Raises: InvalidArgumentError for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size.
+
+    Raises:
+      InvalidArgumentError for a shape of rank 0."""
 
 def he_normal() -> Any:
     """Truncated normal distributions with the same variances as the uniform ones."""
 
 def he_uniform() -> Any:
-    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. Raises: InvalidArgumentError for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size.
+
+    Raises:
+      InvalidArgumentError for a shape of rank 0."""
 
 def hinge_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
@@ -1343,7 +1592,10 @@ def huber_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | Non
       delta (float, default 1.0), above 0"""
 
 def identity() -> Any:
-    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A linear layer with this weight and no bias returns its input. Raises: InvalidArgumentError for a rank below 2."""
+    """Ones on the diagonal of the last two axes, in the middle of the receptive field, and zeros elsewhere. A linear layer with this weight and no bias returns its input.
+
+    Raises:
+      InvalidArgumentError for a rank below 2."""
 
 def info_nce_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., temperature: float = ...) -> Tensor:
     """The cross entropy of identifying the key of each query among all keys; logits are the cosines divided by the temperature (van den Oord et al. 2018). Queries and keys are [n, features].
@@ -1385,7 +1637,10 @@ def lecun_normal() -> Any:
     """Truncated normal distributions with the same variances as the uniform ones."""
 
 def lecun_uniform() -> Any:
-    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size. Raises: InvalidArgumentError for a shape of rank 0."""
+    """Uniform distributions on [-a, a], with a = sqrt(6 / (fan_in + fan_out)) for Glorot, sqrt(6 / fan_in) for He, and sqrt(3 / fan_in) for LeCun. For a filter [.., in, out], fan_in is `in` times the size of the receptive field, and fan_out is `out` times that size.
+
+    Raises:
+      InvalidArgumentError for a shape of rank 0."""
 
 def log_cosh_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of log(cosh(p - e)), without overflow.
@@ -1449,16 +1704,25 @@ def ones() -> Any:
     """Returns a tensor of ones."""
 
 def orthogonal(gain: float = ...) -> Any:
-    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal. If there are fewer rows than columns, the rows are orthonormal instead. Raises (call): InvalidArgumentError for a rank below 2. cost: O(n m min(n, m)), on the host in float64.
+    """A random orthogonal matrix times gain. A shape [.., out] counts as a matrix with `out` columns. The columns are orthonormal. If there are fewer rows than columns, the rows are orthonormal instead.
 
     Args:
-      gain (float, default 1.0)"""
+      gain (float, default 1.0)
+
+    Raises:
+      in a call: InvalidArgumentError for a rank below 2.
+
+    Cost:
+      O(n m min(n, m)), on the host in float64."""
 
 def perceptual_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, features: Any) -> Tensor:
-    """The sum of the mean squared errors of all features. Raises: also InvalidArgumentError if there are no features.
+    """The sum of the mean squared errors of all features.
 
     Args:
-      features (object of the program)"""
+      features (object of the program)
+
+    Raises:
+      also InvalidArgumentError if there are no features."""
 
 def poisson_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """The mean of p - e log(p).
@@ -1468,12 +1732,15 @@ def poisson_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | N
       weights (tensor or none, default None)"""
 
 def profile_steps(path: str, *, first: int = ..., steps: int = ...) -> Any:
-    """Profiles some batches, and writes a trace that Perfetto opens. Raises: during training, the errors of writing the trace.
+    """Profiles some batches, and writes a trace that Perfetto opens.
 
     Args:
       path (text)
       first (int, default 10), at least 0: batch of the run, counted from 0
-      steps (int, default 5), at least 1"""
+      steps (int, default 5), at least 1
+
+    Raises:
+      during training, the errors of writing the trace."""
 
 def progress(*, stream: str = ..., bar: Any = ..., columns: int = ...) -> Any:
     """A callback for FitOptions. It shows the epoch, the completed part, loss, accuracy, samples per second and the remaining time.
@@ -1546,12 +1813,15 @@ def tanh(x: ArrayLike) -> Tensor:
     """Hyperbolic tangent of x."""
 
 def tensorboard(folder: str, *, every_steps: int = ..., histograms: builtins.bool = ...) -> Any:
-    """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. The steps of the log are the numbers of batches and epochs of this run, from 1. Raises: InvalidArgumentError for options out of their range; while training, as EventFile.
+    """Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and so on. The steps of the log are the numbers of batches and epochs of this run, from 1.
 
     Args:
       folder (text)
       every_steps (int, default 10), at least 0: batches between two losses; 0: only losses of epochs
-      histograms (bool, default True): of the tensors of the model after each epoch"""
+      histograms (bool, default True): of the tensors of the model after each epoch
+
+    Raises:
+      InvalidArgumentError for options out of their range; while training, as EventFile."""
 
 def time_limit(seconds: float) -> Any:
     """Stops the run after the first batch that ends at least `seconds` after the start.
@@ -1575,12 +1845,15 @@ def truncated_normal(mean: float = ..., stddev: float = ...) -> Any:
       stddev (float, default 0.05)"""
 
 def variance_scaling(*, scale: float = ..., mode: str = ..., distribution: str = ...) -> Any:
-    """A distribution with mean 0 and variance scale / fan; `mode` selects the fan. The Glorot, He and LeCun initialisers are special cases. Raises: InvalidArgumentError for an unknown mode or distribution, or a scale that is not positive.
+    """A distribution with mean 0 and variance scale / fan; `mode` selects the fan. The Glorot, He and LeCun initialisers are special cases.
 
     Args:
       scale (float, default 1.0), above 0
       mode (text, default 'fan_in'): the divisor of the variance; or "fan_out", "fan_avg"
-      distribution (text, default 'truncated_normal'): or "normal", "uniform" """
+      distribution (text, default 'truncated_normal'): or "normal", "uniform"
+
+    Raises:
+      InvalidArgumentError for an unknown mode or distribution, or a scale that is not positive."""
 
 def wasserstein_loss(predicted: ArrayLike, expected: ArrayLike, third: ArrayLike | None = None, *, reduction: Any = ..., weights: Any = ...) -> Tensor:
     """-e p, for scores p of a critic on real (e = 1) or generated (e = -1) samples.

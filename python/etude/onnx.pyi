@@ -38,7 +38,8 @@ def load(path: str | os.PathLike, *, function: str = 'predict', sizes: Mapping[s
       UnimplementedError: for an operator, an attribute, a dtype or an opset that is not imported, with its node.
       FailedPreconditionError: for a value or a size that has to be known, with input and node.
       InvalidArgumentError: for a model that is wrong, with its node, and for an option that does not fit.
-      ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``."""
+      ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``.
+    """
 
 def save(path: str | os.PathLike, function: Any | Mapping[str, Any], *, name: str | None = None, opset: int = 17, graph: int = 0, training: builtins.bool = False, open_sizes: builtins.bool = True, doc: str = '', external_bytes: int = 1073741824) -> None:
     """Writes a function as a model of ONNX. The file appears whole or not at all.
@@ -66,5 +67,6 @@ def save(path: str | os.PathLike, function: Any | Mapping[str, Any], *, name: st
         draws random numbers.
       FailedPreconditionError: for a function without a graph, or with state without a value.
       InvalidArgumentError: for an unknown graph, and for an option out of its range.
-      NotFoundError: for an unknown function."""
+      NotFoundError: for an unknown function.
+    """
 

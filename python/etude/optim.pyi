@@ -149,9 +149,7 @@ class LARS(Optimizer):
     def __init__(self, *, lr: Any = ..., momentum: float = ..., weight_decay: float = ..., trust: float = ...) -> None: ...
 
 def LBFGSOptions(*, iterations: int = ..., history: int = ..., gradient_limit: float = ..., change_limit: float = ..., armijo: float = ..., curvature: float = ..., evaluations: int = ...) -> Any:
-    """
-
-    Args:
+    """Args:
       iterations (int, default 100), at least 0
       history (int, default 10), at least 1: number of stored pairs of step and gradient change
       gradient_limit (float, default 1e-07), at least 0: converged if no element of the gradient is larger
@@ -272,21 +270,22 @@ class ScheduleFreeSGD(Optimizer):
     def __init__(self, *, lr: Any = ..., beta: float = ..., weight_decay: float = ...) -> None: ...
 
 def Segment(*, shape: str = ..., start: float = ..., end: float = ..., updates: int = ...) -> Any:
-    """
-
-    Args:
+    """Args:
       shape (text, default 'linear'): or "cosine", "exponential", "constant" (stays at start)
       start (float, default 0.0)
       end (float, default 0.0)
       updates (int, default 1)"""
 
 class Shampoo(Optimizer):
-    """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). Newton's iteration computes the roots from matrix products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, which is the same method with a diagonal sum. cost: each step of a matrix computes 180 products of the size of L, and 180 of the size of R. So matrices should be small.
+    """L += G G'; R += G' G; w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). Newton's iteration computes the roots from matrix products. A filter counts as a matrix, as in Muon. Tensors with fewer than two axes take the step of AdaGrad, which is the same method with a diagonal sum.
 
     Args:
       lr (number or schedule, default 0.1), at least 0
       eps (float, default 0.0001), above 0: added to the diagonals of L and R before their roots
-      weight_decay (float, default 0.0), at least 0: w -= lr weight_decay w"""
+      weight_decay (float, default 0.0), at least 0: w -= lr weight_decay w
+
+    Cost:
+      each step of a matrix computes 180 products of the size of L, and 180 of the size of R. So matrices should be small."""
 
     def __init__(self, *, lr: Any = ..., eps: float = ..., weight_decay: float = ...) -> None: ...
 
@@ -421,13 +420,16 @@ def lookahead(k: int = ..., alpha: float = ...) -> Any:
       alpha (float, default 0.5)"""
 
 def loss_scaling(*, initial: float = ..., growth: float = ..., backoff: float = ..., every: int = ...) -> Any:
-    """Divides gradients by the scale of the loss. If a gradient is not finite, skips the update and lowers the scale. et.nn.fit multiplies the loss by the scale. cost: outside of graphs, each update reads whether all gradients are finite. The read ends a segment of lazy calls.
+    """Divides gradients by the scale of the loss. If a gradient is not finite, skips the update and lowers the scale. et.nn.fit multiplies the loss by the scale.
 
     Args:
       initial (float, default 65536.0), above 0
       growth (float, default 2.0), at least 1: factor of the scale after `every` successive calls without overflow
       backoff (float, default 0.5), in [0, 1]: factor of the scale after an overflow
-      every (int, default 2000), at least 1"""
+      every (int, default 2000), at least 1
+
+    Cost:
+      outside of graphs, each update reads whether all gradients are finite. The read ends a segment of lazy calls."""
 
 def one_cycle(max: float, T: int, *, rise: float = ..., div: float = ..., final_div: float = ...) -> Any:
     """Rises from max / div to max, then falls to max / div / final_div, in T updates and along half cosine waves.
@@ -456,10 +458,13 @@ def polynomial(base: float, end: float, power: float, T: int) -> Any:
       T (int)"""
 
 def segments(parts: Any) -> Any:
-    """Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at the end of the last segment. Raises: InvalidArgumentError for an unknown shape, for a number of updates below 1, for an empty list, and for an exponential segment whose start or end is not above 0.
+    """Concatenates segments. Each segment goes from its start to its end. Afterwards the value stays at the end of the last segment.
 
     Args:
-      parts (list of optim.Segment)"""
+      parts (list of optim.Segment)
+
+    Raises:
+      InvalidArgumentError for an unknown shape, for a number of updates below 1, for an empty list, and for an exponential segment whose start or end is not above 0."""
 
 def step(base: float, factor: float, every: int) -> Any:
     """base times factor^floor(t / every).

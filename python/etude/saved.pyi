@@ -136,7 +136,8 @@ def bind(function: Any, /, *objects: Any) -> Bound:
     Variables with the paths of the tensors, ``"net/hidden/weight"``.
 
     Functions that are bound to the same object share its state. Objects are read when :func:`save` is called. A method
-    of a model is bound to its model already."""
+    of a model is bound to its model already.
+    """
 
 def is_saved(folder: str | os.PathLike) -> builtins.bool:
     """Whether a folder holds saved functions."""
@@ -152,7 +153,8 @@ def load(folder: str | os.PathLike, *, max_loop_steps: int = 0) -> Program:
       NotFoundError: if there is no saved function.
       DataLossError: for a damaged folder, with file and offset.
       UnimplementedError: for a newer format, or an op that this version does not know.
-      ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``."""
+      ResourceExhaustedError: beyond ``et.read_limits()`` or ``max_loop_steps``.
+    """
 
 def save(folder: str | os.PathLike, entries: Mapping[str, Any] | Program, *, custom_gradients: builtins.bool = False, signatures: Iterable[str] = (), assets: Iterable[str | os.PathLike] = (), shard_bytes: int = 2147483648) -> None:
     """Writes functions and their state to a folder, which programs of Python and of C++ load.
@@ -173,7 +175,8 @@ def save(folder: str | os.PathLike, entries: Mapping[str, Any] | Program, *, cus
     Raises:
       FailedPreconditionError: for a Variable that no entry reaches, and for a function without a graph for its bound
         objects.
-      UnimplementedError: for content that exists only in this process, such as an ``et.py_function``, with its line."""
+      UnimplementedError: for content that exists only in this process, such as an ``et.py_function``, with its line.
+    """
 
 def update(optimizer: Optimizer, variables: Iterable[Variable], gradients: Iterable[Any]) -> None:
     """Updates Variables by an optimiser: fine-tuning of a loaded function.
@@ -184,5 +187,6 @@ def update(optimizer: Optimizer, variables: Iterable[Variable], gradients: Itera
         adam = et.optim.Adam(lr=1e-3)
         et.saved.update(adam, weights, et.gradient(loss)(weights))
 
-    Raises the errors of ``optimizer.update``; then no Variable is changed."""
+    Raises the errors of ``optimizer.update``; then no Variable is changed.
+    """
 

@@ -33,5 +33,6 @@ def save(path: str | os.PathLike, function: Any | Mapping[str, Any], *, name: st
         or draws random numbers.
       FailedPreconditionError: for a function without a graph, or with state without a value.
       InvalidArgumentError: for an unknown graph or size, and for an option out of its range.
-      NotFoundError: for an unknown function."""
+      NotFoundError: for an unknown function.
+    """
 
