@@ -59,13 +59,14 @@ endfunction()
 #   THREAD_TESTS pool_test     the same for tests that use threads: tsan builds and runs these alone
 #   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
 #   ALONE                      each source is compiled alone, also with ETUDE_UNITY
+#   COUNTED                    the same, but for sanitizers: tools/check_guards.py counts the instructions of a call
 #   SECTIONS                   each function in a section of its own, so that ahead-of-time compiling
 #                              takes those that a model needs (etude/aot)
 #   TEST_ISAS                  core_test also runs on the lower instruction sets (see etude_test)
 #   BENCHES tensor_bench)      tensor_bench.cc, part of the one executable core_bench
 function(etude_library)
   etude_parse(
-    "ALONE;SECTIONS;TEST_ISAS" "NAME;TEST_SHARDS"
+    "ALONE;COUNTED;SECTIONS;TEST_ISAS" "NAME;TEST_SHARDS"
     "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;THREAD_TESTS;BENCHES" "NAME")
   set(target etude_${arg_NAME})
   if(arg_SRCS OR arg_O3_SRCS)
@@ -81,7 +82,7 @@ function(etude_library)
     endif()
     etude_precompile_library(${target})
     # Of SECTIONS ahead-of-time compiling takes objects one by one, but not with sanitizers.
-    if(ETUDE_BUILD_TESTS AND NOT arg_ALONE AND (ETUDE_SANITIZE OR NOT arg_SECTIONS))
+    if(ETUDE_BUILD_TESTS AND NOT arg_ALONE AND (ETUDE_SANITIZE OR NOT arg_SECTIONS AND NOT arg_COUNTED))
       etude_unite(${target} 16)
       set(chosen ${arg_SRCS})
       list(FILTER chosen INCLUDE REGEX "(^|/)(${ETUDE_LOADER_ADDS}|${ETUDE_LOADER_OMITS})[.]cc$")
