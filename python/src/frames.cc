@@ -10,9 +10,9 @@
 
 #include "python/src/bind.h"
 
-// Whether the count of an object's references says how many variables refer to it. Without the
-// global lock it does not; and from 3.14 on frames borrow: a parameter and the variable that was
-// passed can be one reference.
+// Whether an object has a counted reference for each variable that holds it. Without the global
+// lock it has not; and from 3.14 on frames borrow: a parameter and the variable that was passed can
+// be one reference.
 #if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
 #define ETUDE_PYTHON_COUNTS 0
 #else
