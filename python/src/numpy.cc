@@ -190,8 +190,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     view->len = exported->held.type()->bytes();
     view->itemsize = itemsize(x.dtype());
     view->readonly = 1;
-    // Without sizes it is a row of bytes. Python reads `shape` of anything with more axes, asked
-    // for or not.
+    // Without sizes there is one axis: of a view with more, Python reads `shape` in any case.
     const bool has_sizes = (flags & PyBUF_ND) == PyBUF_ND;
     view->ndim = has_sizes ? shape.rank() : 1;
     view->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;

@@ -60,8 +60,8 @@ TEST(ReadInfer, IntegersKeepAllBits) {
 }
 
 TEST(ReadInfer, ShortFloatsAreRoundedOnce) {
-  // A little more than half a last place above one; a float of it lies half way, and rounds to
-  // even.
+  // A little above the middle of one and the next number. As a float it is the middle, which
+  // rounds to one.
   for (const auto& [datatype, text, nearest] : {std::tuple("FP16", "1.0004882813", 0x1.004p0),
                                                 std::tuple("BF16", "1.0039062501", 0x1.02p0)}) {
     const InferRequest got =

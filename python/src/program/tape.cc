@@ -320,13 +320,12 @@ void bind_tape(nb::module_& m) {
       .def("jacobian", &PythonTape::jacobian, nb::arg("target"), nb::arg("sources"), nb::kw_only(),
            nb::arg("unconnected") = "none", nb::arg("vectorize") = true,
            "The derivatives of each element of a real target, of shape [target shape..., source "
-           "shape...] by source. "
-           "vectorize=False makes one sweep per element, and needs a persistent tape.")
+           "shape...] by source. vectorize=False makes one sweep per element, and needs a "
+           "persistent tape.")
       .def("batch_jacobian", &PythonTape::batch_jacobian, nb::arg("target"), nb::arg("source"),
            nb::kw_only(), nb::arg("unconnected") = "none", nb::arg("vectorize") = true,
            "As jacobian, where row i of the target depends on row i of the source alone: [b, t..., "
-           "s...] for a target "
-           "[b, t...] and a source [b, s...].")
+           "s...] for a target [b, t...] and a source [b, s...].")
       .def("stop", &PythonTape::leave)
       .def("start", &PythonTape::enter)
       .def("reset", &PythonTape::reset)
